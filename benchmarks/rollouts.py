@@ -19,8 +19,15 @@ Beside it stand the environments of mini-swe-agent (bubblewrap, docker) in the s
 same commands: a fresh one for each episode, without a score. A variable that `benchmarks/peers.sh`
 prints names them; what is not installed is left out.
 
+The first step of a new pool is measured too, without and with `warm()`, which is not part of it.
+
+Then a generator answers at once. Rows say what an episode costs when 2 or 4 hosts have the
+environments (`hosts=`), against environments in this process: elapsed time, processor time of all
+processes and of this one, as lower quartiles of steps in turn.
+
 Exit status 1 if a bound is missed: a step of ours takes at most 1.05 times the proportional
-generator's own time, and at most 1.1 times the fewest calls of the flat one.
+generator's own time, and at most 1.1 times the fewest calls of the flat one; with hosts, an episode
+takes at most 1.05 times the time and 1.1 times the processor time of one process.
 """
 
 from __future__ import annotations
@@ -31,16 +38,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
 from fidelity import v1
 from measuring import systems
 from measuring.clock import timed
+from measuring.memory import family
 from measuring.rows import Row, command, finish, skip
 
 import intercode
+from intercode.env import EnvFactory
 from intercode.runner.env_forks import Playable
 from intercode.train import Job, RolloutPool, groups
 from intercode.types import Message, Task
@@ -57,6 +68,13 @@ RATE = 2000
 CALL = 1.0
 """Seconds of a call of the flat generator."""
 BOUND = 1.05
+HOSTS = (2, 4)
+COSTS = {
+    "elapsed time of an episode, against one process": 1.05,
+    "processor time of an episode, against one process": 1.1,
+    "processor time of the caller for an episode, against one process": 1.0,
+}
+"""What is measured with hosts, and the bounds."""
 MOST_CALLS = 1.1
 """Times the fewest calls of the flat generator."""
 OPENING = 0x110000
@@ -160,6 +178,56 @@ def step(pool: RolloutPool, jobs: Sequence[Job], generator: Generator) -> None:
         assert all(turn.exit_code in (0, None) for turn in turns), each.episode
 
 
+def processor_seconds() -> float:
+    """Processor time of this process and of all that descend from it, ended ones too."""
+    ticks = 0
+    for pid in family(os.getpid()):
+        with suppress(OSError):  # it has ended
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def hosts(factory: EnvFactory, options: Any) -> Iterator[Row]:
+    """Rows of episodes on hosts, against episodes in this process."""
+    jobs = groups(factory.tasks, options.rollouts // len(factory.tasks))
+    costs: dict[int, list[tuple[float, ...]]] = {}
+    with ExitStack() as opened:
+        pools = {
+            count: opened.enter_context(
+                RolloutPool(factory, "try_again", envs=options.envs, hosts=count)
+            )
+            for count in (1, *HOSTS)
+        }
+        for pool in pools.values():
+            pool.warm()
+            step(pool, jobs, Generator())
+        for _ in range(max(3, options.runs)):
+            for count, pool in pools.items():
+                used, here = processor_seconds(), time.process_time()
+                seconds = timed(partial(step, pool, jobs, Generator()))
+                used, here = processor_seconds() - used, time.process_time() - here
+                cost = (seconds, used, here)
+                costs.setdefault(count, []).append(tuple(each / len(jobs) for each in cost))
+    lower = {
+        count: [sorted(column)[len(column) // 4] for column in zip(*rows, strict=True)]
+        for count, rows in costs.items()
+    }
+    for number, (what, bound) in enumerate(COSTS.items()):
+        for count in HOSTS:
+            yield Row(f"{count} hosts: {what}", lower[count][number], lower[1][number], bound)
+
+
+def first_step(factory: EnvFactory, options: Any, *, warm: bool) -> tuple[float, int]:
+    """Seconds and calls of the first step of a new pool with the flat generator."""
+    generator = Generator(call=CALL)
+    jobs = groups(factory.tasks, options.rollouts // len(factory.tasks))
+    with RolloutPool(factory, "try_again", envs=options.envs) as pool:
+        if warm:
+            pool.warm()
+        return timed(partial(step, pool, jobs, generator)), generator.calls
+
+
 def peers(python: str | None) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Names of mini-swe-agent's environments, and functions that make them, imported from the
     folder of its interpreter."""
@@ -213,6 +281,13 @@ def main() -> int:
         Row("intercode, against the generator alone", seconds, alone, BOUND),
         Row("flat generator: calls, against the fewest", calls, fewest, MOST_CALLS, unit=""),
         Row("flat generator: step, against its calls alone", min(flat)[0], fewest * CALL),
+    ]
+    cold, warm = (first_step(factory, options, warm=warm) for warm in (False, True))
+    rows += [
+        Row("flat generator: first step of a new pool, against a later one", cold[0], min(flat)[0]),
+        Row("flat generator: the same after warm()", warm[0], min(flat)[0]),
+        Row("flat generator: calls of the first step", cold[1], fewest, unit=""),
+        *hosts(factory, options),
     ]
     for name, make in peers(options.mini):
         runs = 1 if "docker" in name else options.runs

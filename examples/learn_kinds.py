@@ -2,7 +2,7 @@
 generated tasks about finding files, on the CPU: first it imitates golds, then it learns by GRPO.
 
     pip install torch numpy
-    python examples/learn_kinds.py [--family bash-find] [--n 600] [--seeds 0 1 2]
+    python examples/learn_kinds.py [--family bash-find] [--n 600] [--seeds 0 1 2] [--sampler]
 
     query ──► common words, and slots for the others ──► encoder ──► decoder ──► one command
 
@@ -14,7 +14,8 @@ left out unless their query shows the rule.
 It prints the success rate on test tasks by their distance from training (the same kind with other
 names, one choice changed, two changed, a new kind, a new family): before training, after imitation,
 and after GRPO, where `intercode` executes and scores the commands that the policy samples for
-training tasks.
+training tasks. With `--sampler`, measured pass rates choose these tasks, and groups without
+variance are replaced. It also prints the share of groups whose rewards differ.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from torch.nn.utils.rnn import pad_sequence
 import intercode
 from intercode.agents import Act, Ask, StrategySteps
 from intercode.generate import generate
-from intercode.train import Rollout, RolloutPool, advantages, by_group, groups
+from intercode.train import Job, Rollout, RolloutPool, Sampler, advantages, by_group, groups
 from intercode.types import Message, Reply, Sample, Task, Tool
 
 TOKEN = re.compile(
@@ -203,19 +204,21 @@ class Run:
         self.policy = Policy(self.vocabulary, seed)
         self.golds = [self.vocabulary.gold(task) for task in train]
         self.longest = max(map(len, self.golds))
+        self.mixed: list[bool] = []
+        """Of each group that was trained on, whether its rewards differ."""
+        self.played = 0
+        """Rollouts of GRPO, with those that were not trained on."""
 
-    def play(self, tasks: Sequence[Task], size: int, *, greedy: bool) -> list[list[Rollout]]:
-        """Return `size` rollouts of each task."""
-        jobs, replies = groups(tasks, size), Replies()
-        samples = self.policy.sample(
-            [self.vocabulary.prompt(tasks[job.group]) for job in jobs], self.longest, greedy=greedy
-        )
-        for job, sample in zip(jobs, samples, strict=True):
-            query = tasks[job.group].query
-            text = self.vocabulary.text(sample.token_ids, query)
-            replies.waiting[query].append(Reply(text, sample=sample))
-        played = by_group(self.pool.run(jobs, replies), size)
-        return sorted(played, key=lambda group: group[0].group)
+    def play(self, jobs: Sequence[Job], *, greedy: bool) -> list[Rollout]:
+        """Return a rollout for each job, by group."""
+        replies, tasks = Replies(), [job.task for job in jobs if isinstance(job.task, Task)]
+        prompts = [self.vocabulary.prompt(task) for task in tasks]
+        samples = self.policy.sample(prompts, self.longest, greedy=greedy)
+        for task, sample in zip(tasks, samples, strict=True):
+            text = self.vocabulary.text(sample.token_ids, task.query)
+            replies.waiting[task.query].append(Reply(text, sample=sample))
+        rollouts = self.pool.run(jobs, replies, tag="test" if greedy else "")
+        return sorted(rollouts, key=lambda rollout: rollout.group)
 
     def imitate(self, epochs: int) -> None:
         """Train on the golds of the training tasks. Slots are renumbered at random, so that the
@@ -242,14 +245,20 @@ class Run:
                 optimizer.param_groups[0]["lr"] = RATE * warm_up * decay
                 self.step(optimizer, losses.sum() / sum(map(len, answers)))
 
-    def reinforce(self, steps: int) -> None:
+    def reinforce(self, steps: int, sampler: Sampler | None) -> None:
         """Train by GRPO: sample, execute, and prefer what was better than the rest of its group."""
         optimizer = torch.optim.AdamW(self.policy.parameters, GRPO_RATE, weight_decay=0.0)
+        play = partial(self.play, greedy=False)
         for _ in range(steps):
-            tasks = self.chance.sample(self.train, TASKS_A_STEP)
+            if sampler:
+                rollouts = sampler.batch(play, TASKS_A_STEP, GROUP)
+            else:
+                rollouts = play(groups(self.chance.sample(self.train, TASKS_A_STEP), GROUP))
+            self.played += self.pool.stats().rollouts
             prompts, replies, weights = [], [], []
-            for group in self.play(tasks, GROUP, greedy=False):
+            for group in by_group(rollouts, GROUP):
                 values = advantages([rollout.reward for rollout in group], GROUP)
+                self.mixed.append(any(values))
                 for rollout, value in zip(group, values, strict=True):
                     if rollout.reward is not None and value:
                         prompts.append(torch.tensor(rollout.segments[0].prompt_ids))
@@ -270,7 +279,8 @@ class Run:
     def measure(self, tasks: Sequence[Task]) -> dict[str, float]:
         """Return the success rate, in percent, of the likeliest reply, by distance."""
         rewards: dict[str, list[float]] = {rung: [] for rung in RUNGS}
-        for task, (rollout,) in zip(tasks, self.play(tasks, 1, greedy=True), strict=True):
+        rollouts = self.play(groups(tasks, 1), greedy=True)
+        for task, rollout in zip(tasks, rollouts, strict=True):
             if rollout.reward is not None:
                 rewards[RUNGS[task.extra["distance"]]].append(rollout.reward)
         return {rung: 100 * sum(values) / len(values) for rung, values in rewards.items() if values}
@@ -284,6 +294,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--epochs", type=int, default=60, help="of imitation")
     parser.add_argument("--steps", type=int, default=20, help="of GRPO")
+    parser.add_argument("--sampler", action="store_true", help="choose tasks by pass rates")
     options = parser.parse_args()
     torch.set_num_threads(1)  # more threads only wait for each other on matrices this small
     started = time.monotonic()
@@ -305,10 +316,11 @@ def main() -> None:
         with RolloutPool(factory, one_command, envs=8) as pool:
             for seed in options.seeds:
                 run = Run(pool, train, seed)
+                sampler = Sampler([(train, 1)], seed=seed) if options.sampler else None
                 phases = [
                     ("untrained", partial(run.imitate, 0)),
                     ("imitation", partial(run.imitate, options.epochs)),
-                    ("GRPO", partial(run.reinforce, options.steps)),
+                    ("GRPO", partial(run.reinforce, options.steps, sampler)),
                 ]
                 for phase, learn in phases:
                     learn()
@@ -317,6 +329,9 @@ def main() -> None:
                     )
                     seconds = time.monotonic() - started
                     print(f"seed {seed}  {phase:9}  {rates}  ({seconds:.0f} s)", flush=True)
+                if run.mixed:
+                    share = 100 * sum(run.mixed) / len(run.mixed)
+                    print(f"seed {seed}  {share:.0f} % of groups mixed, {run.played} rollouts")
 
 
 if __name__ == "__main__":

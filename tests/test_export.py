@@ -387,7 +387,7 @@ def test_what_cannot_be_told_is_refused(tmp_path: Path) -> None:
 
 
 def test_rl_has_a_row_for_each_segment_of_tokens(tmp_path: Path) -> None:
-    first = replace(ONE, sample=Sample((3, 4), (-0.5, -1.0), prompt_ids=(1, 2)))
+    first = replace(ONE, sample=Sample((3, 4), (-0.5, -1.0), None, 7, (1, 2)))
     second = replace(TWO, sample=Sample((6,), (-2.0,), prompt_ids=(1, 2, 3, 4, 5)))
     elsewhere = replace(TWO, sample=Sample((8,), prompt_ids=(7,)))
     rows = exported(
@@ -401,6 +401,7 @@ def test_rl_has_a_row_for_each_segment_of_tokens(tmp_path: Path) -> None:
         "token_ids": [3, 4, 5, 6],
         "mask": [1, 1, 0, 1],
         "logprobs": [-0.5, -1.0, 0.0, -2.0],
+        "policy_versions": [7, 7, None, None],
     }
     assert rows[0] == {**tokens, "turns": [0, 1], **labels}
     assert rows[1] == {
@@ -408,6 +409,7 @@ def test_rl_has_a_row_for_each_segment_of_tokens(tmp_path: Path) -> None:
         "prompt_ids": [7],
         "token_ids": [8],
         "mask": [1],
+        "policy_versions": [],
         "logprobs": [],
         "turns": [2],
     }

@@ -96,10 +96,17 @@ class Options:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], owner: str) -> Self:
-        """Return the options `given`; a `UsageError` for other names calls them `owner`'s."""
+        """Return the options `given`; a `UsageError` for other names calls them `owner`'s. So does
+        a list where one file is named."""
         names = [entry.name for entry in fields(cls)]
         if unknown := sorted(given.keys() - set(names)):
             raise UsageError(f"{owner} takes no {', '.join(unknown)}; it takes {', '.join(names)}")
+        for name, _, declared in cls.declared():
+            if declared.names == "file" and isinstance(given.get(name), list | tuple | set):
+                raise UsageError(
+                    f"{name} of {owner} is one path, not {given[name]!r:.100}; for several, "
+                    "prepare one environment for each (RolloutPool takes a list of them)"
+                )
         return cls(**given)
 
     def settings(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import site
 import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -26,7 +27,6 @@ _HERE, _SANDBOX, _LIBRARY = (
     os.path.join(os.path.dirname(file), "")
     for file in (__file__, intercode_sandbox.__file__, os.__file__)
 )
-_INSTALLED = {"site-packages", "dist-packages"}
 _named: set[str] = set()
 
 
@@ -231,10 +231,35 @@ def _frames(error: BaseException) -> list[tuple[str, int]]:
 
 
 def is_user_file(file: str) -> bool:
-    """Return whether a file is the user's: outside this package, the standard library and folders
-    of installed packages."""
+    """Return whether a file is the user's: outside this package, the standard library, the
+    interpreter's folders of packages, and the files of distributions that are installed elsewhere,
+    as by `pip install --target`."""
     if file.startswith(tuple(_named - {""})):
         return not file.startswith((_HERE, _SANDBOX))
-    return not file.startswith(("<", _HERE, _SANDBOX, _LIBRARY)) and _INSTALLED.isdisjoint(
-        file.split(os.sep)
-    )
+    if file.startswith(("<", _HERE, _SANDBOX, _LIBRARY, *_package_folders())):
+        return False
+    for entry in map(os.path.abspath, sys.path):
+        folder = os.path.join(entry, "")
+        if file.startswith(folder):
+            name = file.removeprefix(folder).partition(os.sep)[0]
+            if name in _installed_names(entry):
+                return False
+    return True
+
+
+@functools.cache
+def _package_folders() -> list[str]:
+    folders = [*site.getsitepackages(), site.getusersitepackages()]
+    return [os.path.join(folder, "") for folder in folders]
+
+
+@functools.cache
+def _installed_names(folder: str) -> set[str]:
+    """Return the names of the packages and modules that distributions have put into a folder. One
+    that is being developed there has no RECORD."""
+    import csv  # only here, since importing them costs each command time
+    from importlib.metadata import distributions
+
+    records = [one.read_text("RECORD") or "" for one in distributions(path=[folder])]
+    rows = csv.reader("".join(records).splitlines())
+    return {row[0].partition("/")[0] for row in rows if row}

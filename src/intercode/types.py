@@ -173,7 +173,7 @@ class Sample:
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     finish_reason: str | None = None
-    policy_version: str | None = None
+    policy_version: str | int | None = None
     prompt_ids: tuple[int, ...] = ()
 
 

@@ -40,6 +40,16 @@ def test_families_are_listed_and_mistakes_are_explained(cli: Any, shop: Path) ->
     )
 
 
+def test_one_split_and_difficulty_can_be_generated(cli: Any, tmp_path: Path) -> None:
+    words = ("data", "generate", "python-text", "--n", 2, "--split", "test", "--out", "hard")
+    done = cli(*words, "--difficulty", "2,3")
+    assert done.out.splitlines()[0] == "hard: 2 tasks of the split test"
+    tasks = map(json.loads, (tmp_path / "hard" / "tasks.jsonl").read_text().splitlines())
+    assert {task["difficulty"] for task in tasks} <= {2, 3}
+    wrong = cli(*words, "--difficulty", "easy")
+    assert (wrong.status, "'easy' is not a list of numbers such as 1,2" in wrong.err) == (2, True)
+
+
 def test_one_split_is_played_resumed_and_checked(cli: Any, shop: Path, tmp_path: Path) -> None:
     words = ("eval", "sql", "--data", "shop", "--split", "test")
     assert cli(*words, "--agent", "gold", "--out", "run", "--json").json["success_rate"] == 1

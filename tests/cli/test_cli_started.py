@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -112,6 +114,47 @@ def test_golds_succeed_below_a_daemon_also_while_the_cache_is_filled(
         locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
         start(env, tmp_path, as_daemons_do, INTERCODE_CACHE=cache, **locale)
     assert '"success_rate": 1.0' in success_rate(tmp_path / "run")
+
+
+def test_the_module_is_the_command() -> None:
+    command = [sys.executable, "-m", "intercode"]
+    done = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: intercode [OPTIONS] COMMAND")
+    wrong = subprocess.run([*command, "eval", "nope"], capture_output=True, text=True, check=False)
+    assert (wrong.returncode, wrong.stderr.split(";")[0]) == (
+        2,
+        "intercode: no environment named 'nope'",
+    )
+
+
+def test_packages_outside_site_packages_are_no_code_of_the_user(tmp_path: Path) -> None:
+    """As `pip install --target FOLDER` installs them."""
+    for file in distribution("click").files or ():
+        if ".." not in file.parts and file.suffix != ".pyc":
+            (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file.locate(), tmp_path / file)
+    (tmp_path / "own.py").write_text("")
+    ask = (
+        "import click, own; from intercode.plugins import is_user_file; "
+        "print([is_user_file(module.__file__) for module in (click, own)])"
+    )
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        path = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
+        return subprocess.run(
+            [sys.executable, *words],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    doctor = run("-m", "intercode", "doctor")
+    assert (doctor.returncode in (0, 1), doctor.stderr) == (True, "")
+    assert run("-c", ask).stdout == "[False, True]\n"
+    (record,) = tmp_path.glob("click-*.dist-info/RECORD")
+    record.unlink()  # as in a folder in which click is developed
+    assert run("-c", ask).stdout == "[True, True]\n"
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,14 @@ any block after `<!-- not run: WHY -->` is left out
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+from ast import literal_eval
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -25,6 +28,7 @@ from following import BLOCK, follow, steps
 from kept import needs_bwrap
 
 from intercode.cli import main
+from intercode.envs import prepare
 
 pytestmark = pytest.mark.alone
 
@@ -38,7 +42,14 @@ FOLLOWED = {
     "first-experiments.md",
     "converting-datasets.md",
 }
-EXECUTED = {"README.md", "agents.md", "from-intercode-v1.md", "one-sandbox.md", "training.md"}
+EXECUTED = {
+    "README.md",
+    "adapters.md",
+    "agents.md",
+    "from-intercode-v1.md",
+    "one-sandbox.md",
+    "training.md",
+}
 
 
 def blocks(path: Path) -> list[tuple[str, str]]:
@@ -134,14 +145,32 @@ def test_the_readme_shows_what_happens(capsys: pytest.CaptureFixture[str], tmp_p
 
 
 @pytest.mark.slow
-def test_the_page_on_training_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_on_training_prints_what_it_says(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     needs_bwrap()
-    ((_, code),) = [
-        block for block in blocks(ROOT / "docs" / "training.md") if block[0] == "python"
-    ]
-    exec(code, {})
+    codes = [code for kind, code in blocks(ROOT / "docs" / "training.md") if kind == "python"]
+    names: dict[str, Any] = {}
+    exec(codes[0], names)
     lines = [f"{[reward] * 4} {[0.0] * 4}" for reward in (0.0, 1.0)]
     assert sorted(capsys.readouterr().out.splitlines()) == lines
+    monkeypatch.chdir(tmp_path)
+    exec(codes[1], names)
+    numbers = literal_eval(capsys.readouterr().out)
+    assert (numbers["step"], numbers["rollouts"]) == (1, 16.0)
+    assert (tmp_path / "sampler.json").exists()
+
+
+def test_the_rows_for_verl_name_the_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_bwrap()
+    monkeypatch.chdir(tmp_path)
+    page = blocks(ROOT / "docs" / "adapters.md")
+    (code,) = (text for language, text in page if language == "python")
+    exec(code, {})
+    rows = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
+    tasks = prepare("bash").tasks
+    assert [row["task"] for row in rows] == [task.id for task in tasks]
+    assert [row["prompt"][0]["content"] for row in rows] == [task.query for task in tasks]
 
 
 def test_the_page_on_one_sandbox_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,6 +112,38 @@ def test_some_kinds_alone_can_be_generated(tmp_path: Path) -> None:
         generate("bash-files", n=10, seed=1, out=tmp_path / "more", kinds=["lyrics"])
 
 
+@pytest.mark.slow
+def test_one_split_of_some_difficulties_is_drawn_alone_and_again_the_same(tmp_path: Path) -> None:
+    needs_bwrap()
+    for folder in ("data", "again"):
+        generate(SQL, n=12, seed=3, out=tmp_path / folder, split="test", difficulty=[2, 1])
+    tasks = records(tmp_path / "data")
+    assert [task["split"] for task in tasks] == ["test"] * 12
+    assert {task["difficulty"] for task in tasks} == {1, 2}
+    assert {task["distance"] for task in tasks} == {0, 1, 2, 3, 4}
+    assert contents(tmp_path / "data") == contents(tmp_path / "again")
+    generate("bash-files", n=3, seed=3, out=tmp_path / "hard", split="train", difficulty=[3])
+    assert [(task["split"], task["difficulty"]) for task in records(tmp_path / "hard")] == [
+        ("train", 3)
+    ] * 3
+
+
+@pytest.mark.parametrize(
+    ("family", "options", "message"),
+    [
+        (SQL, {"split": "dev"}, "no split is named 'dev'; there are train, test"),
+        (SQL, {"difficulty": [1, 7]}, "has the difficulty 7; there are 1, 2, 3"),
+        ("sql-composed", {"difficulty": [2]}, "is its number of steps: give steps"),
+        ("bash-files", {"difficulty": [3], "kinds": ["lines"]}, "fits kinds, difficulty and asks"),
+    ],
+)
+def test_a_split_or_difficulty_that_no_task_can_have_is_refused(
+    tmp_path: Path, family: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        generate(family, n=20, seed=1, out=tmp_path / "data", **options)
+
+
 class Stuck(Family):
     """A family of which one of two kinds never yields a task, since its gold is a mistake."""
 

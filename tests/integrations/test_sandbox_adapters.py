@@ -85,6 +85,7 @@ def test_nemo_gym_finds_the_provider_and_uses_it(tmp_path: Path) -> None:
         for wrong in (
             SandboxSpec(image="/no/such/image"),
             SandboxSpec(resources={"gpu": 1}),
+            SandboxSpec(ports=[8000]),
             SandboxSpec(provider_options={"network": "host"}),
         ):
             with pytest.raises(SandboxCreateError, match="intercode: "):

@@ -44,7 +44,9 @@ def test_verls_agent_loop_returns_the_tokens_that_its_server_sampled() -> None:
             assert sampling_params == {"temperature": 1.0}
             ids, logprobs = policy.reply(prompt_ids)
             said.setdefault(request_id, []).extend(ids)
-            return TokenOutput(token_ids=ids, log_probs=logprobs)
+            step = len(said[request_id])  # as if the weights changed with each turn
+            versions = {"min_global_steps": step, "max_global_steps": step}
+            return TokenOutput(token_ids=ids, log_probs=logprobs, extra_fields=versions)
 
     config = OmegaConf.create(
         {"data": {}, "actor_rollout_ref": {"rollout": {"response_length": 2000}}}
@@ -52,7 +54,7 @@ def test_verls_agent_loop_returns_the_tokens_that_its_server_sampled() -> None:
 
     async def play(task: str) -> Any:
         loop = hydra.utils.instantiate(
-            config={"_target_": "verl_loop.InterCodeLoop"},
+            config={"_target_": "verl_loop.InterCodeLoop", "env": "bash"},
             trainer_config=DictConfigWrap(config=config),
             server_manager=Server(),
             tokenizer=tokenizer,
@@ -73,9 +75,12 @@ def test_verls_agent_loop_returns_the_tokens_that_its_server_sampled() -> None:
         pairs = zip(output.response_ids, output.response_mask, strict=True)
         sampled.append([token for token, mask in pairs if mask])
         assert "<|im_start|>" in tokenizer.decode(output.prompt_ids)
+        first, last = (output.extra_fields[f"{end}_global_steps"] for end in ("min", "max"))
+        assert first == sum(output.response_mask[: output.response_mask.index(0)])
+        assert last == sum(output.response_mask)
     assert sorted(sampled) == sorted(said.values())
     assert {output.reward_score for output in outputs} == {0.0, 1.0}
-    sys.modules["verl_loop"].pool(2000).close()
+    sys.modules["verl_loop"].pool("bash", None, 2000).close()
 
 
 @pytest.mark.skipif(find_spec("skyrl_gym") is None, reason="skyrl_gym: make integrations")

@@ -17,7 +17,7 @@ from shaky import REWARDS
 from trl_script import train
 
 import intercode
-from intercode.train import RolloutLimits, hf_chat
+from intercode.train import RolloutLimits, Sampler, hf_chat
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "grpo_trl.py"
@@ -73,6 +73,39 @@ def test_each_rollout_earns_what_its_answer_deserves_and_a_fault_is_left_out(
     cut = rollouts(["right"], trainer)
     assert (cut["completion_ids"], cut["env_mask"]) == ([[tokenizer.eos_token_id]], [[0]])
     assert ([len(ids) for ids in cut["prompt_ids"]], cut["reward"]) == ([5], [0.0])
+
+
+def test_a_sampler_deals_the_tasks_and_the_figures_are_among_the_metrics(tmp_path: Path) -> None:
+    from datasets import Dataset
+
+    from intercode.train.adapters.trl import Rollouts
+
+    tokenizer = make_tokenizer()
+    factory = intercode.prepare("shaky:ShakyEnv")
+    sampler = Sampler([(factory, 1)], keep=(0.2, 0.8))
+    chat = hf_chat(tokenizer, keep_thoughts=True)
+    rollouts = Rollouts(factory, chat=chat, sampler=sampler)
+    rows = Dataset.from_list([{"prompt": "a row of no task"}] * 4)
+    groups: list[list[float | None]] = []
+
+    def play(prompts: list[str], trainer: Any) -> dict[str, Any]:
+        found = rollouts(prompts, trainer)
+        pairs = zip(found["prompt_ids"], found["reward"], strict=True)
+        for (first, earned), (second, other) in zip(pairs, pairs, strict=True):
+            assert first == second, "the rollouts of a task are one group"
+            groups.append([earned, other])
+        return found
+
+    trainer = train(tmp_path, rollouts.reward, rows, tools=False, steps=2, rollout_func=play)
+    rollouts.pool.close()
+    assert len(groups) == 8
+    assert {tuple(group) for group in groups} >= {(1.0, 1.0), (0.0, 0.0)}
+    for step in trainer.state.log_history[:2]:
+        # replies known by heart give no mixed group: four calls for four groups each
+        assert step["intercode/sampler/groups_played"] == 4
+        assert step["intercode/sampler/mixed_groups"] == 0
+        assert step["intercode/rollouts"] == 32
+        assert step["intercode/tokens_per_second"] > 0
 
 
 def test_episodes_played_by_trls_own_tools_earn_the_same(tmp_path: Path) -> None:

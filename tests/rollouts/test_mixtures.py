@@ -172,6 +172,8 @@ def test_a_group_counts_when_its_last_rollout_has_ended(boxes: list[EnvFactory])
 
 
 def test_factories_that_make_no_pool_are_refused(boxes: list[EnvFactory]) -> None:
+    with pytest.raises(UsageError, match=r"data of the environment bash is one path, not .* list"):
+        intercode.prepare("bash", data=["one", "two"])
     for wrong in ([], ["bash"], "bash"):
         with pytest.raises(UsageError):
             RolloutPool(wrong)  # type: ignore[arg-type]

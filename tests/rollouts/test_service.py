@@ -24,10 +24,12 @@ from loopback import Quiet, Server, serving
 pytest.importorskip("uvicorn", reason="the extra view is not installed")
 TOKEN = "a token of the test"
 OPEN = "/healthz"
+SHOWN = ("temperature", "top_p", "max_tokens")
 
 
 class Policy(Quiet):
-    """Lists a folder, then submits; every twentieth conversation gets an error instead."""
+    """Lists a folder, then submits. The model `broken` gets an error instead, and `echo` prints the
+    parameters of each request."""
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -36,6 +38,9 @@ class Policy(Quiet):
         status, text = 200, "```bash\nls /\n```"
         if body["model"] == "broken":
             status = 400
+        elif body["model"] == "echo":
+            words = [f"{name}={body[name]}" for name in SHOWN if name in body]
+            text = f"```bash\necho {' '.join(words)}\n```"
         elif body["messages"][-1]["role"] == "user" and len(body["messages"]) > 2:
             text = "```bash\nsubmit\n```"
         choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
@@ -76,6 +81,7 @@ def address(policy: Any) -> Iterator[str]:
     with service(
         *("--agent", "try_again", "--agent", "react", "--envs", "8"),
         *("--base-url", f"{policy.url}/own/v1", "--allow-base-url", "http://127.0.0.1:*/v1"),
+        *("--turns", "10", "--reply-tokens", "400"),
     ) as (url, _):
         yield url
 
@@ -122,6 +128,36 @@ def test_the_services_key_goes_to_its_own_address_only(address: str, policy: Any
     }
 
 
+def test_requests_without_a_task_are_dealt_one_in_groups(policy: Any) -> None:
+    with service("--base-url", f"{policy.url}/v1", "--deal", "3", "--turns", "2") as (url, _):
+        answers = [ask(url, "/rollout", {"model": "m"})[1] for _ in range(7)]
+        named = ask(url, "/rollout", {"model": "m", "task": answers[0]["task"], "seed": 4})[1]
+    assert [answer["group"] for answer in answers] == [0, 0, 0, 1, 1, 1, 2]
+    by_group = {(answer["group"], answer["task"]) for answer in answers}
+    assert len(by_group) == 3
+    assert len({answer["seed"] for answer in answers}) == 7
+    assert (named["task"], named["seed"], named["group"]) == (answers[0]["task"], 4, 0)
+
+
+def test_a_request_may_lower_limits_and_set_the_sampling(address: str, policy: Any) -> None:
+    task = ask(address, "/tasks")[1]["tasks"][0]["id"]
+    usual = {"task": task, "model": "echo", "base_url": f"{policy.url}/v1"}
+
+    def actions(**fields: Any) -> list[str]:
+        status, answer = ask(address, "/rollout", usual | fields)
+        assert (status, answer["cut"]) == (200, "turns")
+        return [turn["action"] for turn in answer["episode"]["turns"] if turn["ask"]]
+
+    assert actions() == ["echo temperature=1.0 max_tokens=400"] * 10
+    lower = {"turns": 2, "reply_tokens": 50}
+    sampling = {"temperature": 0.5, "top_p": 0.9}
+    words = "echo temperature=0.5 top_p=0.9 max_tokens="
+    assert actions(limits=lower, sampling=sampling) == [f"{words}50"] * 2
+    assert actions(limits=lower, sampling={**sampling, "max_tokens": 7}) == [f"{words}7"] * 2
+    status, answer = ask(address, "/rollout", usual | {"limits": {"context": 20}})
+    assert (status, answer["cut"], answer["reward"]) == (200, "context", 0.0)
+
+
 @pytest.mark.parametrize(
     ("order", "status", "message"),
     [
@@ -132,11 +168,21 @@ def test_the_services_key_goes_to_its_own_address_only(address: str, policy: Any
         ({"agent": "agent.py:Agent"}, 400, "no agent is called agent.py:Agent"),
         ({"task": "nowhere"}, 404, "no task has the id nowhere"),
         ({"model": None}, 400, "'model' is missing"),
+        ({"task": None}, 400, "'task' is missing; the service deals none (--deal)"),
         ({"network": "host"}, 400, "there is no field 'network'"),
         ({"seed": "1"}, 400, "'seed' must be a whole number"),
         ({"seed": -1}, 400, "'seed' must be a number from 0"),
         ({"seed": 2**31}, 400, "'seed' must be a number from 0"),
         ({"model": "m\ud800"}, 400, "half of a surrogate pair"),
+        ({"limits": 3}, 400, "'limits' must be an object"),
+        ({"limits": {"seconds": 3}}, 400, "there is no limit 'seconds'; there are turns, reply"),
+        ({"limits": {"turns": 11}}, 400, "'turns' must be a whole number from 1 to 10"),
+        ({"limits": {"turns": True}}, 400, "'turns' must be a whole number from 1 to 10"),
+        ({"limits": {"context": 0}}, 400, "'context' must be a whole number from 1"),
+        ({"sampling": {"n": 2, "top_p": 1}}, 400, "'sampling' cannot set n"),
+        ({"sampling": {"max_tokens": 401}}, 400, "from 1 to 400, the limit 'reply_tokens'"),
+        ({"sampling": {"max_completion_tokens": None}}, 400, "from 1 to 400, the limit"),
+        ({"sampling": {"temperature": float("nan")}}, 400, "is not JSON"),
         ({"key": "\udfff"}, 400, "half of a surrogate pair"),
         ({"\ud800": 1}, 400, "half of a surrogate pair"),
         (b"\xff{}", 400, "is not JSON"),

@@ -392,6 +392,8 @@ _NAMED = re.compile(
 )
 """The end of a text that names a tool before its arguments: ``<|python_tag|>execute``,
 ``execute[ARGS]`` or ``execute<｜tool▁sep｜>``, and then perhaps a fence."""
+_CALL_ID = re.compile(r"[A-Za-z0-9]{9}")
+"""The ids that every chat template accepts: Mistral's have nine characters."""
 _PYTHONIC = re.compile(
     r"""(?: ^(?: [ \t`|] | \[[A-Z_]{0,20}\]? | <[^<>\n]{1,40}> | tool_code | python | print\(
              | (?:functions|default_api|tools?|api)\. ){0,20}+
@@ -419,6 +421,31 @@ def written_calls(text: str) -> list[ToolCall]:
     return [call for call in calls if call.name in ("execute", "submit", "ask")]
 
 
+CALL_FORMS = {
+    "Hermes": re.compile(r"<tool_call>(?P<calls>.*?)(?:</tool_call>|\Z)", re.DOTALL),
+    "Mistral": re.compile(r"\[TOOL_CALLS\](?P<calls>.*)\Z", re.DOTALL),
+    "Llama 3": re.compile(r"\A\s*(?:<\|python_tag\|>)?\s*(?P<calls>\{.*)\Z", re.DOTALL),
+}
+"""The forms in which chat templates write calls, each a JSON object:
+``<tool_call>{"name": "execute", "arguments": {"code": "ls"}}</tool_call>`` (Qwen, too),
+``[TOOL_CALLS] [{"name": …, "arguments": {…}}]``, and ``{"name": …, "parameters": {…}}`` as the
+whole reply, but not JSON inside a reply."""
+
+
+def read_calls(text: str, form: str) -> tuple[str, tuple[ToolCall, ...]]:
+    """Return the text of a reply without its calls, and the calls in a form of `CALL_FORMS`.
+
+    What cannot be parsed is a call without a name, whose arguments are the text.
+    """
+    calls = list[ToolCall]()
+    for match in islice(CALL_FORMS[form].finditer(split_reasoning(text)[1]), MOST_BLOCKS):
+        unparsed = ToolCall("", "", match["calls"].strip())
+        calls += list(islice(_json_calls(match["calls"]), MOST_BLOCKS)) or [unparsed]
+        before, _, after = text.rpartition(match[0])
+        text = before + after
+    return (text.strip() if calls else text), tuple(calls)
+
+
 def _tagged_values(body: str) -> dict[str, str]:
     """Return the arguments of a call that are between tags."""
     values = [[part for part in value if part] for value in _XML_VALUE.findall(body)]
@@ -437,7 +464,9 @@ def _json_calls(text: str) -> Iterator[ToolCall]:
         named = _NAMED.search(text, max(0, at - 80), at)
         name, arguments = _parts_of(call)
         if name or named:
-            yield ToolCall("", name or (named[1] if named else ""), json.dumps(arguments))
+            id = str(call.get("id", ""))
+            id = id if _CALL_ID.fullmatch(id) else ""
+            yield ToolCall(id, name or (named[1] if named else ""), json.dumps(arguments))
         at = text.find("{", end if name or named else at + 1)  # a call may stand inside an object
 
 

@@ -7,7 +7,7 @@ folder.
 A task is dropped if its gold complains, prints nothing and changes nothing, if its query or gold
 was drawn before, if too many tasks of its split have the same answer, or if some plausible mistake
 is still accepted after the place grew: a mutant of the gold, or a solution that the question names
-as wrong. The same family, n, seed, `asks` and `steps` give the same bytes.
+as wrong. The same arguments give the same bytes.
 
 With `asks`, each query leaves out one or two clauses, which become the facets of a user who can be
 asked (`intercode.user`); another value of such a clause is a mistake, too. With `steps`, a family
@@ -27,11 +27,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 from intercode.errors import UsageError
 from intercode.generate import bash, composed, python, repair, sql
+from intercode.generate.draws import Split
 from intercode.generate.families import Family, Place, Question
 from intercode.generate.generation import CARD, PROGRESS, Generation, Plan
 from intercode.types import Score
@@ -86,6 +88,8 @@ def generate(
     asks: int = 0,
     steps: int | None = None,
     kinds: Collection[str] = (),
+    split: Split | None = None,
+    difficulty: Collection[int] = (),
     resume: bool = False,
     workers: int | None = None,
     on_task: Callable[[], object] = lambda: None,
@@ -96,19 +100,25 @@ def generate(
     Solutions are executed in `workers` sandboxes at once (None: one for each processor), which
     changes no byte. `asks` is the number of clauses that each query leaves out for the user to be
     asked about. `steps` (2 to 8, by default 4) is for families of composed tasks. With `kinds`,
-    only tasks of these kinds are made, and the test split has them too. `resume` goes on with a
-    generation that was interrupted. `on_task` is called for each task. Raises `UsageError` for an
-    unknown family or kind, one whose questions cannot leave out so many clauses, fewer than 10
-    tasks, more tasks than the family has, and a folder that is not empty.
+    only tasks of these kinds are made, and the test split has them too. With `split`, all `n` tasks
+    are of that split; with `difficulty`, of these difficulties. `resume` goes on with a generation
+    that was interrupted. `on_task` is called for each task. Raises `UsageError` for an unknown
+    family, split or kind, one whose questions cannot leave out so many clauses, a difficulty that
+    no question has, fewer than 10 tasks of two splits, more tasks than the family has, and a folder
+    that is not empty.
     """
     if name not in FAMILIES:
         raise UsageError(f"no family is named {name!r}; there are {', '.join(FAMILIES)}")
-    if n < FEWEST:
+    if split not in (None, *get_args(Split)):
+        raise UsageError(f"no split is named {split!r}; there are {', '.join(get_args(Split))}")
+    if n < (1 if split else FEWEST):
         raise UsageError(
-            f"n is {n}; a family needs at least {FEWEST} tasks, to have a training and a test split"
+            f"n is {n}; a family needs at least {FEWEST} tasks, to have a training and a test "
+            "split; give more, or one split"
         )
     family, out = FAMILIES[name], Path(out)
-    plan = Plan(family, n, seed, asks, _steps(family, steps), sorted(kinds))
+    steps = _steps(family, steps)
+    plan = Plan(family, n, seed, asks, steps, sorted(kinds), split, sorted({*difficulty}))
     _require_kinds(plan)
     if resume and (out / CARD).exists():
         raise UsageError(f"{out} is finished; nothing is left to resume")
@@ -133,9 +143,18 @@ def _steps(family: Family, steps: int | None) -> int:
 
 
 def _require_kinds(plan: Plan) -> None:
-    """Raise `UsageError` for kinds that a family does not have, or too many omitted clauses."""
+    """Raise `UsageError` for kinds and difficulties that a family does not have, or too many
+    omitted clauses."""
     family = plan.family
-    if plan.asks and not any(not one.held_out for one in plan.able(family)):
+    if plan.difficulty and family.compose:
+        raise UsageError(f"the difficulty of {family.name} is its number of steps: give steps")
+    levels = sorted({one.difficulty for one in family.questions})
+    if wrong := sorted({*plan.difficulty} - {*levels}):
+        raise UsageError(
+            f"no question of {family.name} has the difficulty {wrong[0]}; "
+            f"there are {', '.join(map(str, levels))}"
+        )
+    if plan.asks and all(one.held_out for one in replace(plan, difficulty=()).able(family)):
         able = [
             other.name for other in FAMILIES.values() if any(map(other.omissions, other.questions))
         ]
@@ -147,6 +166,10 @@ def _require_kinds(plan: Plan) -> None:
     if unknown := sorted({*plan.kinds} - {*known}):
         raise UsageError(
             f"{family.name} has no kind {unknown[0]!r} for training; it has {', '.join(known)}"
+        )
+    if levels and not any(one.kind in (plan.kinds or known) for one in plan.able(family)):
+        raise UsageError(
+            f"no question of {family.name} fits kinds, difficulty and asks at once; give fewer"
         )
 
 

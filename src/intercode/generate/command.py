@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from typing import Any, Literal
 
 import click
 
@@ -10,6 +11,20 @@ from intercode.cli.completion import completing
 from intercode.cli.options import COUNT, TEXT, declared
 from intercode.cli.output import bar
 from intercode.options import RunOptions
+
+
+class Numbers(click.ParamType[tuple[int, ...]]):
+    """Whole numbers that are separated by commas."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return tuple(map(int, value.split(",")))
+        except ValueError:
+            return self.fail(f"{value!r} is not a list of numbers such as 1,2.", param, ctx)
 
 
 @click.command("generate")
@@ -36,6 +51,16 @@ from intercode.options import RunOptions
     metavar="N",
     help="Compose each task of N steps (only for composed families; 4 unless given).",
 )
+@click.option(
+    "--split", type=click.Choice(("train", "test")), help="Generate all N tasks for this split."
+)
+@click.option(
+    "--difficulty",
+    type=Numbers(),
+    default=(),
+    metavar="N,N",
+    help="Generate only tasks of these difficulties, such as 1,2 (not for composed families).",
+)
 @declared(RunOptions, "seed")
 @click.option(
     "--out", type=TEXT, required=True, metavar="DIR", help="Write the data to this new folder."
@@ -44,7 +69,15 @@ from intercode.options import RunOptions
     "--resume", is_flag=True, help="Go on with a generation into DIR that was interrupted."
 )
 def data_generate(
-    family: str, n: int, asks: int, steps: int | None, seed: int, out: str, resume: bool
+    family: str,
+    n: int,
+    asks: int,
+    steps: int | None,
+    split: Literal["train", "test"] | None,
+    difficulty: tuple[int, ...],
+    seed: int,
+    out: str,
+    resume: bool,
 ) -> None:
     """Generate tasks of FAMILY, with files or databases and solutions.
 
@@ -60,6 +93,8 @@ def data_generate(
             seed=seed,
             asks=asks,
             steps=steps,
+            split=split,
+            difficulty=difficulty,
             out=out,
             resume=resume,
             on_task=lambda: advance("generating"),
@@ -71,6 +106,6 @@ def data_generate(
     for kind, mistake in generated.unrefuted().items():
         click.echo(f"most often accepted ({kind}): {mistake}")
     click.echo(
-        f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} --split "
-        "test --agent gold"
+        f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} "
+        f"--split {split or 'test'} --agent gold"
     )

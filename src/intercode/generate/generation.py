@@ -83,10 +83,18 @@ class Plan:
     asks: int = 0
     steps: int = 0
     kinds: Collection[str] = ()
+    split: Split | None = None
+    difficulty: Collection[int] = ()
 
     @property
     def facts(self) -> dict[str, Any]:
-        optional = {"asks": self.asks, "steps": self.steps, "kinds": sorted(self.kinds)}
+        optional = {
+            "asks": self.asks,
+            "steps": self.steps,
+            "kinds": sorted(self.kinds),
+            "split": self.split,
+            "difficulty": sorted(self.difficulty),
+        }
         return {
             "family": self.family.name,
             "n": self.n,
@@ -96,6 +104,9 @@ class Plan:
 
     @property
     def sizes(self) -> dict[Split, int]:
+        """Return the number of tasks of each split that is written."""
+        if self.split:
+            return {self.split: self.n}
         return {"train": self.n - self.n // TEST_EVERY, "test": self.n // TEST_EVERY}
 
     def draw(self, unit: int, split: Split) -> Draw:
@@ -104,8 +115,14 @@ class Plan:
         return Draw(seed, split, real=unit % 2 == 0)
 
     def able(self, family: Family) -> list[Question]:
-        """Return the questions of a family that can leave out as many clauses as are asked for."""
-        return [one for one in family.questions if len(family.omissions(one)) >= self.asks]
+        """Return the questions of a family that have a wanted difficulty and can leave out as many
+        clauses as are asked for."""
+        return [
+            one
+            for one in family.questions
+            if len(family.omissions(one)) >= self.asks
+            and (not self.difficulty or one.difficulty in self.difficulty)
+        ]
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ _ODD_LOGPROBS = (
     "turns keep their ids without log-probabilities; `stats()` of a pool counts them"
 )
 
-_FIXED = ("model", "messages", "tools", "stream", "n")
+FIXED = ("model", "messages", "tools", "stream", "n")
 """Parameters of a request that `request` cannot change."""
 
 NO_KEY = "none-needed"
@@ -280,7 +280,7 @@ class OpenAIModel:
             os.environ.get("INTERCODE_LOGPROBS") == "1" if logprobs is None else logprobs
         )
         settings |= {"logprobs": True, "return_token_ids": True} if self._sampled else {}
-        if fixed := set(request or ()).intersection(_FIXED):
+        if fixed := set(request or ()).intersection(FIXED):
             raise UsageError(f"--request cannot set {', '.join(sorted(fixed))}")
         settings |= request or {}
         self._settings = {key: value for key, value in settings.items() if value is not None}
@@ -510,7 +510,7 @@ class OpenAIModel:
         named = [
             key
             for key in body
-            if key not in _FIXED and re.search(rf"\b{re.escape(key)}\b", _ECHO.sub("", text))
+            if key not in FIXED and re.search(rf"\b{re.escape(key)}\b", _ECHO.sub("", text))
         ]
         if _UNREAD.search(text):
             return _Caused("malformed_call", _failed_generation(text))

@@ -28,7 +28,9 @@ class Segment:
     `mask` contains, for each of the `token_ids`, 1 if the policy sampled it and 0 if it is an
     observation. `logprobs` contains the log-probability of each sampled token and 0.0 elsewhere; it
     is empty if the server did not return one for every reply. `turns` are the positions in the
-    episode of the turns whose replies are in the segment.
+    episode of the turns whose replies are in the segment. `policy_versions` contains, for each of
+    the `token_ids`, the version of the policy that sampled it, and None for an observation; it is
+    empty if no reply has a version.
     """
 
     prompt_ids: tuple[int, ...]
@@ -36,6 +38,7 @@ class Segment:
     mask: tuple[int, ...]
     logprobs: tuple[float, ...]
     turns: tuple[int, ...]
+    policy_versions: tuple[str | int | None, ...] = ()
 
 
 @dataclass
@@ -46,6 +49,7 @@ class _Draft:
     mask: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
+    versions: list[str | int | None] = field(default_factory=list)
     complete: bool = True
 
 
@@ -83,6 +87,8 @@ def segments_of(turns: Sequence[Turn], places: Sequence[int] | None = None) -> t
         draft.mask += [0] * len(observed) + [1] * len(sample.token_ids)
         draft.logprobs += [*[0.0] * len(observed), *sample.logprobs]
         draft.turns.append(place)
+        sampled_by = [sample.policy_version] * len(sample.token_ids)
+        draft.versions += [*[None] * len(observed), *sampled_by]
     return tuple(
         Segment(
             draft.prompt,
@@ -90,6 +96,7 @@ def segments_of(turns: Sequence[Turn], places: Sequence[int] | None = None) -> t
             tuple(draft.mask),
             tuple(draft.logprobs) if draft.complete else (),
             tuple(draft.turns),
+            tuple(draft.versions) if set(draft.versions) - {None} else (),
         )
         for draft in drafts
     )

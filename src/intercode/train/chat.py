@@ -9,19 +9,29 @@ from their text.
 What an observation prints never becomes a control token: a text such as `<|im_end|>` is cut in two,
 and its halves are encoded apart.
 
-Left out: tool calls, which a model server encodes.
+With tools, the template renders them, and the calls are read from the sampled text: the reply stays
+as it was sampled, and the results are what the template appends.
+
+    encode(question 1)   <user> (tools) list files <assistant>
+    sampled                                                   <tool_call>{…}</tool_call> <end>
+    append(…)                                                      … <tool> a b <assistant>
+
+Left out: other forms of calls than those of `CALL_FORMS` (Hermes and Qwen, Mistral, Llama 3).
 """
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import threading
 from collections.abc import Sequence
-from typing import Any, Protocol
+from contextlib import suppress
+from typing import Any, Protocol, runtime_checkable
 
+from intercode.agents.code import CALL_FORMS, read_calls
 from intercode.errors import UsageError
-from intercode.types import Message
+from intercode.types import Message, Tool, ToolCall
 
 _REPLY, _CUT = secrets.token_hex(16), secrets.token_hex(16)
 """Marks in a rendered conversation, which no observation can contain: the place of a reply, and the
@@ -34,6 +44,18 @@ _ANSWER: Message = {"role": "assistant", "content": "ls"}
 _NEXT: Message = {"role": "user", "content": "a b"}
 _REPLIES = ("ls", "<think>\nI should look.\n</think>\n\n```bash\nls\n```")
 """Replies that test a template: plain, and with a thought that some templates remove later."""
+_CALL: Message = {
+    "role": "assistant",
+    "content": "",
+    "tool_calls": [
+        {
+            "id": "call00200",
+            "type": "function",
+            "function": {"name": "execute", "arguments": json.dumps({"code": _REPLY})},
+        }
+    ],
+}
+_RESULT: Message = {"role": "tool", "content": "a b", "tool_call_id": "call00200"}
 _THOUGHT_TAGS = re.compile(
     r"(?:\s|[<\[◁][^<>\[\]\s]*(?:think|thought|reason|reflect|analysis)[^<>\[\]\s]*[>\]▷])*\Z",
     re.IGNORECASE,
@@ -46,7 +68,8 @@ class Chat(Protocol):
     """The tokens of a policy's conversations. Many threads use one chat at once.
 
     A chat may have an attribute `end_ids`, the ids that end a reply: a reply as long as the limit
-    that ends so is not cut off.
+    that ends so is not cut off. For agents that call tools, it has a method `with_tools(tools)`,
+    which returns a `ToolChat`.
     """
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
@@ -63,6 +86,15 @@ class Chat(Protocol):
         ...
 
 
+@runtime_checkable
+class ToolChat(Chat, Protocol):
+    """A chat that renders tools in its prompts."""
+
+    def split(self, text: str) -> tuple[str, tuple[ToolCall, ...]]:
+        """Return the text of a reply without its calls, and the calls."""
+        ...
+
+
 def hf_chat(tokenizer: Any, template: str | None = None, *, keep_thoughts: bool = False) -> Chat:
     """Return the chat of a tokenizer of `transformers`; `template` replaces the chat template of
     the tokenizer.
@@ -75,27 +107,63 @@ def hf_chat(tokenizer: Any, template: str | None = None, *, keep_thoughts: bool 
     A template may write white space before a reply (Mistral, Vicuna): the policy samples it with
     the reply.
 
+    The system message is put before the text of the first user message if the template refuses it
+    (Gemma) or moves it to later messages (Mistral), which is found by trying.
+
+    For an agent that calls tools, the chat renders them with the template, once, in the first
+    prompt. The form of calls is the one in which the template writes them; if it writes one call
+    per reply (Llama 3), only the first call of a reply is read. White space that the template adds
+    to a result when messages follow (Hermes) is left out.
+
     Raises `UsageError` if the template does not open replies, or does not keep prefixes: it renders
     an earlier part of a conversation differently when messages follow, so the policy would not be
-    trained on what it saw when it sampled.
+    trained on what it saw when it sampled. If the template does not render tools, the first prompt
+    with tools raises `UsageError`.
     """
-    chat = _TemplateChat(tokenizer, template)
-    chat.require_prefixes(keep_thoughts)
-    chat.end_ids = frozenset(
-        {tokenizer.eos_token_id, *chat.rest([*_OPENING, _ANSWER, _NEXT], 3)[1][:1]}
-    )
+    chat = _TemplateChat(tokenizer, template, keep_thoughts)
+    try:
+        chat.require_prefixes()
+    except UsageError as refusal:
+        chat.folds = True
+        try:
+            chat.require_prefixes()
+        except UsageError:  # the first reason is about the messages as they are
+            raise refusal from refusal.__cause__
+    chat.find_ends()
     return chat
 
 
 class _TemplateChat:
-    def __init__(self, tokenizer: Any, template: str | None) -> None:
+    """A chat of a template. If it `folds`, the system message becomes part of the first user
+    message."""
+
+    def __init__(self, tokenizer: Any, template: str | None, keep_thoughts: bool) -> None:
         self._tokenizer, self._template, self._lock = tokenizer, template, threading.Lock()
+        self.keep_thoughts, self.folds = keep_thoughts, False
         self._special = frozenset(tokenizer.all_special_ids)
         self._control = _control_tokens(tokenizer)
+        self._with_tools: dict[str, _TemplateToolChat] = {}
         self.end_ids: frozenset[int] = frozenset()
 
+    def find_ends(self) -> None:
+        """Set `end_ids`: the end of a text, and the `end` that the template writes first after a
+        reply. Those that are control tokens are no part of a reply's text."""
+        ends = self.rest([*_OPENING, _ANSWER, _NEXT], 3)[1][:1]
+        self.end: str = self._tokenizer.decode(ends)
+        self.end_ids = frozenset({self._tokenizer.eos_token_id, *ends})
+        added = self._tokenizer.added_tokens_decoder
+        self._special |= self.end_ids.intersection(added)
+
+    def with_tools(self, tools: Sequence[Tool]) -> ToolChat:
+        """Return the chat with these tools. Raises `UsageError` if the template does not render
+        them, or writes calls in a form that is not known."""
+        key = json.dumps(list(tools))
+        if key not in self._with_tools:
+            self._with_tools[key] = _TemplateToolChat(self, tools)
+        return self._with_tools[key]
+
     def encode(self, messages: Sequence[Message]) -> list[int]:
-        return self._ids(self._render(messages))
+        return self.ids(self.render(messages))
 
     def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
         new, end = self.rest(messages, known)
@@ -105,11 +173,15 @@ class _TemplateChat:
     def rest(self, messages: Sequence[Message], known: int) -> tuple[list[int], list[int]]:
         """Return the ids after the reply `messages[known - 1]`; and the same from the end of the
         turn on, without the white space that a template may write before it (Llama 2)."""
-        reply: Message = {"role": "assistant", "content": _REPLY}
-        marked = [*messages[: known - 1], reply, *messages[known:]]
-        text = self._render(marked).rpartition(_REPLY)[2]
-        new, end = self._ids(text), self._ids(text.lstrip())
+        text = self.text_after({"role": "assistant", "content": _REPLY}, messages, known)
+        new, end = self.ids(text), self.ids(text.lstrip())
         return new, end if self._special.intersection(end[:1]) else new
+
+    def text_after(self, reply: Message, messages: Sequence[Message], known: int) -> str:
+        """Return what the template writes after `_REPLY` in `reply`, which replaces
+        `messages[known - 1]`."""
+        marked = [*messages[: known - 1], reply, *messages[known:]]
+        return self.render(marked).rpartition(_REPLY)[2]
 
     def decode(self, token_ids: Sequence[int]) -> str:
         ids = list(token_ids)
@@ -121,12 +193,12 @@ class _TemplateChat:
             )
         return text
 
-    def require_prefixes(self, keep_thoughts: bool) -> None:
+    def require_prefixes(self) -> None:
         """Raise `UsageError` unless `append` continues what the template renders."""
-        prompt = self._render(_OPENING)
-        history = self._render([*_OPENING, {**_ANSWER, "content": _REPLY}, _NEXT])
+        prompt = self.render(_OPENING)
+        history = self.render([*_OPENING, {**_ANSWER, "content": _REPLY}, _NEXT])
         written, reply, _ = history.partition(_REPLY)
-        question = _bare(self._render(_OPENING, opening=False))
+        question = _bare(self.render(_OPENING, opening=False))
         header = _bare(written).removeprefix(question)
         if reply and header and _bare(prompt) == question and written.startswith(question):
             raise UsageError(
@@ -134,8 +206,8 @@ class _TemplateChat:
                 "earlier replies, but not at the end of a prompt (add_generation_prompt); "
                 "give hf_chat a template that does"
             )
-        if change := self._change(prompt, written, keep_thoughts):
-            helps = reply and not keep_thoughts and not self._change(prompt, written, True)
+        if change := self._change(prompt, written, self.keep_thoughts):
+            helps = reply and not self.keep_thoughts and not self._change(prompt, written, True)
             advice = ", or keep_thoughts=True, so that replies stay as sampled" if helps else ""
             raise UsageError(
                 "the chat template does not keep prefixes: after the next message, "
@@ -155,7 +227,7 @@ class _TemplateChat:
         start = _bare(prompt) if keep_thoughts else prompt + ("" if blank.strip() else blank)
         for reply in _REPLIES:
             expected = start if keep_thoughts else start + reply
-            after = self._render([*_OPENING, {**_ANSWER, "content": reply}, _NEXT])
+            after = self.render([*_OPENING, {**_ANSWER, "content": reply}, _NEXT])
             if not after.startswith(expected):
                 pairs = enumerate(zip(expected, after, strict=False))
                 common = next((at for at, (a, b) in pairs if a != b), len(after))
@@ -163,14 +235,20 @@ class _TemplateChat:
                 return expected[around], after[around]
         return None
 
-    def _render(self, messages: Sequence[Message], *, opening: bool = True) -> str:
+    def render(
+        self, messages: Sequence[Message], *, opening: bool = True, tools: Sequence[Tool] = ()
+    ) -> str:
         """Return the text of a conversation, with a `_CUT` in each forged control token; `opening`:
         and the opening of a reply."""
-        options = {"chat_template": self._template} if self._template else {}
+        options: dict[str, Any] = {"chat_template": self._template} if self._template else {}
+        options |= {"tools": list(tools)} if tools else {}
+        if self.folds and [message["role"] for message in messages[:2]] == ["system", "user"]:
+            first, second = (message["content"] for message in messages[:2])
+            messages = [{**messages[1], "content": f"{first}\n\n{second}"}, *messages[2:]]
         safe = [
             {**message, "content": self._control.sub(rf"\g<0>{_CUT}", content)}
             if message["role"] != "assistant" and isinstance(content := message.get("content"), str)
-            else message
+            else _with_objects(message)
             for message in messages
         ]
         try:
@@ -184,13 +262,101 @@ class _TemplateChat:
             ) from error
         return text
 
-    def _ids(self, text: str) -> list[int]:
+    def ids(self, text: str) -> list[int]:
         with self._lock:
             return [
                 token
                 for part in text.split(_CUT)
                 for token in self._tokenizer.encode(part, add_special_tokens=False)
             ]
+
+
+class _TemplateToolChat:
+    """A chat of a template that renders `tools`."""
+
+    def __init__(self, chat: _TemplateChat, tools: Sequence[Tool]) -> None:
+        self._chat, self._tools, self.end_ids = chat, tools, chat.end_ids
+        self._form = self._require_tools()
+        self._most = None
+        try:
+            chat.render([*_OPENING, {**_CALL, "tool_calls": _CALL["tool_calls"] * 2}])
+        except UsageError:
+            self._most = 1
+
+    def encode(self, messages: Sequence[Message]) -> list[int]:
+        return self._chat.ids(self._chat.render(messages, tools=self._tools))
+
+    def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
+        if not messages[known - 1].get("tool_calls"):
+            return self._chat.append(ids, messages, known)
+        new = self._chat.ids(self._text_after_call(messages, known))
+        return ids + (new[1:] if ids[-1:] == new[:1] else new)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return self._chat.decode(token_ids)
+
+    def split(self, text: str) -> tuple[str, tuple[ToolCall, ...]]:
+        text, calls = read_calls(text, self._form)
+        return text, calls[: self._most]
+
+    def _text_after_call(self, messages: Sequence[Message], known: int) -> str:
+        """Return what the template writes from the end of the reply `messages[known - 1]`, which
+        has calls, on."""
+        text = self._chat.text_after(_CALL, messages, known)
+        return text[text.index(self._chat.end) :]
+
+    def _require_tools(self) -> str:
+        """Return the form in which the template writes calls. Raises `UsageError` unless it renders
+        tools and calls, and `append` continues what it renders."""
+        advice = "give hf_chat another template, or choose an agent that writes code as text"
+        render, tools = self._chat.render, self._tools
+        prompt = render(_OPENING, tools=tools)
+        if prompt == render(_OPENING):
+            raise UsageError(f"the chat template does not render tools; {advice}")
+        called = [*_OPENING, _CALL, _RESULT]
+        text = render(called, tools=tools)
+        start = _bare(prompt) if self._chat.keep_thoughts else prompt
+        written, end, _ = text.removeprefix(start).partition(self._chat.end)
+        if not (text.startswith(start) and end and _REPLY in written):
+            raise UsageError(f"the chat template does not render tool calls after tools; {advice}")
+        longer = _squeezed(render([*called, _CALL, _RESULT], tools=tools))
+        whole = _squeezed(start + written + self._text_after_call(called, 3))
+        if whole != _squeezed(text) or not longer.startswith(whole):
+            raise UsageError(
+                "the chat template does not keep prefixes: it renders the result of a tool "
+                f"differently when messages follow; {advice}"
+            )
+        wanted = [("execute", {"code": _REPLY})]
+        for form in CALL_FORMS:
+            calls = read_calls(written, form)[1]
+            if [(call.name, json.loads(call.arguments)) for call in calls if call.name] == wanted:
+                return form
+        example = written.replace(_REPLY, "ls").strip()
+        raise UsageError(
+            f"the chat template writes tool calls as {example!r:.200}, which is none of the forms "
+            f"{', '.join(CALL_FORMS)}; {advice}"
+        )
+
+
+def _with_objects(message: Message) -> Message:
+    """Return a message whose calls have objects as arguments, which templates want, instead of
+    JSON; a call that cannot be parsed has none."""
+    if not message.get("tool_calls"):
+        return message
+    calls = []
+    for call in message["tool_calls"]:
+        function = call["function"]
+        arguments: Any = None
+        with suppress(ValueError, RecursionError):
+            arguments = json.loads(function["arguments"])
+        arguments = arguments if isinstance(arguments, dict) else {}
+        calls.append({**call, "function": {**function, "arguments": arguments}})
+    return {**message, "tool_calls": calls}
+
+
+def _squeezed(text: str) -> str:
+    """Return a text without white space."""
+    return "".join(text.split())
 
 
 def _bare(text: str) -> str:

@@ -46,6 +46,10 @@ from intercode.options import RunOptions
     "--queue", type=click.IntRange(0), default=256, show_default=True, metavar="N",
     help="Let at most N more requests wait; refuse others with status 429.",
 )  # fmt: skip
+@click.option(
+    "--deal", type=shared.COUNT, metavar="N",
+    help="Choose the tasks of requests that name none by their pass rates, each for N in a row.",
+)  # fmt: skip
 @shared.listening
 def serve(
     env: str,
@@ -54,6 +58,7 @@ def serve(
     allow_base_url: tuple[str, ...],
     envs: int,
     queue: int,
+    deal: int | None,
     host: str,
     port: int,
     turns: int,
@@ -102,6 +107,7 @@ def serve(
         envs=envs,
         queue=queue,
         limits=RolloutLimits(turns=turns, reply_tokens=reply_tokens, context=context),
+        deal=deal,
     )
 
     def tell(address: str) -> None:

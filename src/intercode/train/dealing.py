@@ -18,6 +18,7 @@ import math
 import os
 import random
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,6 +126,8 @@ class Sampler:
     def deal(self, groups: int, size: int) -> list[Job]:
         """Return the jobs of `groups` groups, `size` jobs for each, in the order of their
         groups."""
+        if groups < 1 or size < 1:
+            raise UsageError(f"{groups} groups of {size} cannot be dealt; both are at least 1")
         chance = random.Random(f"{self.seed}/{self._groups}")
         jobs: list[Job] = []
         picks = chance.choices(range(len(self._sources)), self._weights, k=groups)
@@ -168,36 +171,36 @@ class Sampler:
         *,
         rounds: int = ROUNDS,
     ) -> list[Rollout]:
-        """Return the rollouts of `groups` groups, as many of them mixed as possible.
+        """Return the rollouts of `groups` groups, as many of them mixed as possible,
+        each in the order of its seeds.
 
         `fill(jobs)` plays jobs, in the order given or any other, up to `rounds` times: the groups
         that are missing, divided by the share of groups that were mixed so far. If there are still
         too few, flat groups complete the batch.
         """
-        by_signal: dict[Signal, list[list[Rollout]]] = {
-            signal: [] for signal in ("mixed", "solved", "failed", "lost")
-        }
+        played: list[tuple[Signal, list[Rollout]]] = []
         asked = groups
-        for _ in range(rounds):
+        for _ in range(max(1, rounds)):
             rollouts = list(fill(self.deal(asked, size)))
             self.note(rollouts)
             by_group: dict[int, list[Rollout]] = {}
-            for rollout in rollouts:
+            for rollout in sorted(rollouts, key=lambda rollout: (rollout.group, rollout.seed)):
                 by_group.setdefault(rollout.group, []).append(rollout)
-            for group in by_group.values():
-                by_signal[signal_of(group)].append(sorted(group, key=lambda one: one.seed))
-            mixed, played = len(by_signal["mixed"]), sum(map(len, by_signal.values()))
-            if mixed >= groups:
+            played += [(signal_of(group), group) for group in by_group.values()]
+            count = Counter(signal for signal, _ in played)
+            if count["mixed"] >= groups:
                 break
-            asked = math.ceil(min((groups - mixed) * played / max(mixed, 1), groups))
+            missing = (groups - count["mixed"]) * len(played) / max(count["mixed"], 1)
+            asked = math.ceil(min(missing, groups))
         self._last_batch = {
-            "groups_played": played / groups,
-            "mixed_groups": mixed / played,
-            "solved_groups": len(by_signal["solved"]) / played,
-            "batch_mixed": min(1.0, mixed / groups),
+            "groups_played": len(played) / groups,
+            "mixed_groups": count["mixed"] / len(played),
+            "solved_groups": count["solved"] / len(played),
+            "batch_mixed": min(1.0, count["mixed"] / groups),
         }
-        in_order = [group for signal in by_signal.values() for group in signal]
-        return [rollout for group in in_order[:groups] for rollout in group]
+        # flat groups in the order in which they were dealt, so that neither kind is preferred
+        played.sort(key=lambda pair: (pair[0] != "mixed", pair[0] == "lost"))
+        return [rollout for _, group in played[:groups] for rollout in group]
 
     def numbers(self) -> dict[str, float]:
         """Return figures for a log: shares of the last batch, and for each family its pass rate,
@@ -304,7 +307,7 @@ def signal_of(group: Sequence[Rollout]) -> Signal:
         return "lost"
     if max(rewards) - min(rewards) >= EQUAL:
         return "mixed"
-    return "solved" if group[0].episode.success else "failed"
+    return "solved" if any(rollout.episode.success for rollout in group) else "failed"
 
 
 def _entries(source: int, tasks: Sequence[Task]) -> list[_Entry]:

@@ -99,9 +99,15 @@ class LentEpisode:
         self._start(self._source).add_done_callback(self._end)
         return self._next
 
-    def feed(self, reply: Sequence[int] | str, logprobs: Sequence[float] = ()) -> Pending:
-        """Answer the question with sampled ids, up to the end of the reply, and their
-        log-probabilities (none, or one for each); or with text, for an episode without a chat.
+    def feed(
+        self,
+        reply: Sequence[int] | str,
+        logprobs: Sequence[float] = (),
+        policy_version: str | int | None = None,
+    ) -> Pending:
+        """Answer the question with sampled ids, up to the end of the reply, their log-probabilities
+        (none, or one for each) and the version of the policy; or with text alone, for an episode
+        without a chat.
 
         The result comes with the next question, or the end. Raises `UsageError` for another kind of
         reply, and if the episode does not ask.
@@ -110,7 +116,11 @@ class LentEpisode:
             raise UsageError("an episode with a chat takes token ids, not text")
         if not self._ids and not isinstance(reply, str):
             raise UsageError("an episode without a chat takes text, not token ids")
-        value = reply if isinstance(reply, str) else require_sampled([(reply, logprobs)], 1)[0]
+        value = (
+            reply
+            if isinstance(reply, str)
+            else require_sampled([(reply, logprobs, policy_version)], 1)[0]
+        )
         with self._lock:
             answer, self._answer = self._answer, None
             if answer is None:
@@ -194,5 +204,8 @@ class _Caller:
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
     ) -> Reply:
         if tools:
-            raise UsageError("this agent calls tools; choose an agent that writes code as text")
+            raise UsageError(
+                "this agent calls tools; give the episode a chat, "
+                "or choose an agent that writes code as text"
+            )
         return Reply(self.ask(messages))

@@ -233,12 +233,12 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
 
         `generate(prompts)` is called in this thread with the ids of every episode that waits for a
         reply, one list per prompt, for any number of prompts from 1 to `envs`, and returns for each
-        prompt the sampled ids, up to the end of the reply, and their log-probabilities. A call
-        waits until half of the episodes that play have asked, and the others act while it works; or
-        until all have, if the calls' durations promise that to be faster, or as `wait` says. It
-        does not wait for an episode that acts for much longer than the others. `chat` (`hf_chat`)
-        turns messages into ids. Faults and errors are as for `run`; what `generate` raises is
-        raised.
+        prompt the sampled ids, up to the end of the reply, their log-probabilities, and perhaps the
+        version of the policy, a text or number (`Segment.policy_versions`). A call waits until half
+        of the episodes that play have asked, and the others act while it works; or until all have,
+        if the calls' durations promise that to be faster, or as `wait` says. It does not wait for
+        an episode that acts for much longer than the others. `chat` (`hf_chat`) turns messages into
+        ids. Faults and errors are as for `run`; what `generate` raises is raised.
         """
         batches = Batches(generate, self._pace, wait)
         order = self._order(lambda limits: Asked(batches.inbox.put, chat, limits), limits, tag)
@@ -261,17 +261,16 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         """Play one job without blocking the event loop. A cancelled call ends its episode within a
         turn.
 
-        The replies come from `model`, or from `await generate(ids)` with `chat`: it returns the
-        sampled ids of the reply and their log-probabilities, and what it raises is raised. Call
-        `play` as often as you like; up to `envs` episodes are played at once.
+        The replies come from `model`, or from `await generate(ids)` with `chat`: it returns one
+        reply as in `run_batch`, and what it raises is raised. Call `play` as often as you like; up
+        to `envs` episodes are played at once.
         """
         if (model is None) == (generate is None) or (generate is None) != (chat is None):
             raise UsageError("a rollout is played with a model, or with generate and chat")
         if generate:
             async with self.episode(job, chat, limits=limits, tag=tag) as episode:
                 while not episode.done:
-                    ids, logprobs = await generate(episode.prompt)
-                    await episode.feed(ids, logprobs)
+                    await episode.feed(*await generate(episode.prompt))
                 assert episode.rollout
                 return episode.rollout
         assert model

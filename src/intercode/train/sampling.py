@@ -20,14 +20,17 @@ from typing import Any, Literal, Protocol
 from intercode.errors import ContextOverflow, UsageError
 from intercode.models import Model
 from intercode.runner.episode_model import EPOCH, require_reply
-from intercode.train.chat import Chat
-from intercode.types import Message, Reply, Sample, Tool, Turn, Usage, is_number
+from intercode.train.chat import Chat, ToolChat
+from intercode.types import Message, Reply, Sample, Tool, ToolCall, Turn, Usage, is_number
 
 Cut = Literal["turns", "reply", "tokens", "context"]
 """The limit that ended an episode before the policy did."""
 
-Sampled = tuple[Sequence[int], Sequence[float]]
-"""The ids of one reply and their log-probabilities, which may be empty."""
+Sampled = (
+    tuple[Sequence[int], Sequence[float]] | tuple[Sequence[int], Sequence[float], str | int | None]
+)
+"""The ids of one reply, their log-probabilities, which may be empty, and perhaps the version of the
+policy that sampled it."""
 
 Question = tuple[list[int], Future[Sampled]]
 """The ids of a prompt, and where its reply goes."""
@@ -64,7 +67,7 @@ class Source(Protocol):
     def name(self) -> str: ...
 
     def encode(
-        self, messages: Sequence[Message], known: Sequence[Conversation]
+        self, messages: Sequence[Message], known: Sequence[Conversation], tools: Sequence[Tool]
     ) -> tuple[int, ...] | None:
         """Return the ids of a question; None if only the server knows them."""
         ...
@@ -140,7 +143,7 @@ class EpisodeSampler:
         options: dict[str, Any] = {"tools": tools} if tools else {}
         number = self.draw * EPOCH + draw
         options |= {"draw": number} if number else {}
-        prompt = self.source.encode(messages, self.known)
+        prompt = self.source.encode(messages, self.known, tools)
         if prompt is not None and self._room(len(prompt))[0] <= 0:
             self.cut = self._room(len(prompt))[1]
             return Reply("", sample=Sample(prompt_ids=prompt[: self.limits.context]), final=True)
@@ -194,7 +197,9 @@ class Served:
     def name(self) -> str:
         return self.model.name
 
-    def encode(self, messages: Sequence[Message], known: Sequence[Conversation]) -> None:
+    def encode(
+        self, messages: Sequence[Message], known: Sequence[Conversation], tools: Sequence[Tool]
+    ) -> None:
         return None
 
     def ask(
@@ -216,53 +221,87 @@ class Asked:
     limits: RolloutLimits
     name: str = "policy"
 
-    def encode(self, messages: Sequence[Message], known: Sequence[Conversation]) -> tuple[int, ...]:
-        asked = list(messages)
+    def encode(
+        self, messages: Sequence[Message], known: Sequence[Conversation], tools: Sequence[Tool]
+    ) -> tuple[int, ...]:
+        asked, chat = list(messages), self._chat(tools)
         prefixes = [(earlier, ids) for earlier, ids in known if earlier == asked[: len(earlier)]]
         if not prefixes:
-            return tuple(self.chat.encode(asked))
+            return tuple(chat.encode(asked))
         earlier, ids = max(prefixes, key=lambda prefix: len(prefix[0]))
-        return tuple(self.chat.append(list(ids), asked, len(earlier)))
+        return tuple(chat.append(list(ids), asked, len(earlier)))
 
     def ask(
         self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]
     ) -> Reply:
-        if options.get("tools"):
-            raise UsageError(
-                "this agent calls tools, which `generate` cannot; "
-                "choose an agent that writes code as text"
-            )
+        chat = self._chat(options.get("tools", ()))
         answer: Future[Sampled] = Future()
         self.put((list(prompt or ()), answer))
-        ids, logprobs = answer.result()
-        ended = ids[-1:] and ids[-1] in getattr(self.chat, "end_ids", ())
+        ids, logprobs, *version = answer.result()
+        text, calls = chat.decode(ids), tuple[ToolCall, ...]()
+        if isinstance(chat, ToolChat):
+            text, calls = chat.split(text)
+        ended = ids[-1:] and ids[-1] in getattr(chat, "end_ids", ())
         full = (
             self.limits.reply_tokens is not None
             and len(ids) == self.limits.reply_tokens
             and not ended
         )
         sample = Sample(
-            tuple(ids), tuple(logprobs), "length" if full else None, prompt_ids=prompt or ()
+            tuple(ids),
+            tuple(logprobs),
+            "length" if full else None,
+            version[0] if version else None,
+            prompt or (),
         )
-        return Reply(self.chat.decode(ids), Usage(len(sample.prompt_ids), len(ids)), sample=sample)
+        usage = Usage(len(sample.prompt_ids), len(ids))
+        return Reply(text, usage, _with_new_ids(calls, messages), sample=sample)
+
+    def _chat(self, tools: Sequence[Tool]) -> Chat:
+        if not tools:
+            return self.chat
+        with_tools = getattr(self.chat, "with_tools", None)
+        if with_tools is None:
+            raise UsageError(
+                "this agent calls tools, which the chat cannot encode; "
+                "use hf_chat, or choose an agent that writes code as text"
+            )
+        chat: Chat = with_tools(tools)
+        return chat
 
     def note_end(self) -> None:
         self.put(None)
 
 
+def _with_new_ids(calls: Sequence[ToolCall], messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+    """Return calls with ids that are new in the conversation, those of the policy if they are. An
+    agent need not replace them, so that it continues the conversation with this reply."""
+    ids = {call["id"] for message in messages for call in message.get("tool_calls") or ()}
+    named = list[ToolCall]()
+    for number, call in enumerate(calls):
+        is_new = call.id and call.id not in ids
+        named.append(call if is_new else replace(call, id=f"call{len(messages):03}{number:02}"))
+        ids.add(named[-1].id)
+    return tuple(named)
+
+
 def require_sampled(answer: Any, count: int) -> list[Sampled]:
     """Return what `generate` returned as lists of numbers; `UsageError` for anything else."""
     try:
-        replies: list[Sampled] = [
-            ([*map(index, ids)], [*map(float, logprobs)]) for ids, logprobs in answer
+        replies = [
+            ([*map(index, ids)], [*map(float, logprobs)], version[0] if version else None)
+            for ids, logprobs, *version in answer
         ]
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"a reply is a pair of token ids and log-probabilities ({error})"
+            "a reply is a pair of token ids and log-probabilities, or these and the version of the "
+            f"policy ({error})"
         ) from error
     if len(replies) != count:
         raise UsageError(f"generate returned {len(replies)} replies to {count} prompts")
-    for ids, logprobs in replies:
+    for ids, logprobs, version in replies:
+        if not (version is None or type(version) in (str, int)):
+            raise UsageError(f"the version of a policy is a text or whole number, not {version!r}")
         if (
             len(logprobs) not in (0, len(ids))
             or not all(map(is_number, (*ids, *logprobs)))
@@ -272,4 +311,4 @@ def require_sampled(answer: Any, count: int) -> list[Sampled]:
                 f"a reply has {len(ids)} ids with {len(logprobs)} log-probabilities; "
                 "these are finite, one for each id or none, and no id is negative"
             )
-    return replies
+    return list(replies)

@@ -1,9 +1,10 @@
 """Serve rollouts over HTTP: a trainer names a task and its own model's address, and gets the
 episode.
 
-    POST /rollout   {"task", "model", "base_url"?, "key"?, "agent"?, "seed"?}
-                    ► {"task", "seed", "agent", "model", "reward", "success", "cut", "episode",
-                       "segments"}
+    POST /rollout   {"task"?, "model", "base_url"?, "key"?, "agent"?, "seed"?, "limits"?,
+                     "sampling"?}
+                    ► {"task", "group", "seed", "agent", "model", "reward", "success", "cut",
+                       "episode", "segments"}
     GET  /tasks     {"env", "agents", "tasks": [{"id", "query"}]}
     GET  /healthz   {"status": "ok"}; the only one that needs no token
 
@@ -17,7 +18,10 @@ episode so far if one has begun, and a status by the side at fault:
 
 Environment, agents and the addresses of models are chosen when the service starts: a request can
 neither load code nor make the service ask an address that was not allowed. A caller's key lives as
-long as its request; the service's own goes to its own address only.
+long as its request; the service's own goes to its own address only. `limits` are fields of
+`RolloutLimits`, none above the service's; `sampling` are parameters for the model's server, such as
+`temperature`, `top_p`, `max_tokens` and `stop`. With `deal`, a `Sampler` chooses task and seed of
+the requests that name no task: each `deal` of them in a row are one `group`.
 """
 
 from __future__ import annotations
@@ -28,7 +32,8 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -39,7 +44,9 @@ from starlette.routing import Route
 from intercode.env import EnvFactory
 from intercode.errors import IntercodeError, UsageError
 from intercode.models import NO_KEY, OpenAIModel
+from intercode.models.openai_chat import FIXED
 from intercode.runs.store import to_json
+from intercode.train.dealing import Sampler
 from intercode.train.jobs import Job, Rollout
 from intercode.train.pool import RolloutPool
 from intercode.train.sampling import RolloutLimits
@@ -47,8 +54,10 @@ from intercode.train.sampling import RolloutLimits
 LARGEST_REQUEST = 1 << 20
 """Bytes."""
 _FIELDS: dict[str, type] = {
-    "task": str, "model": str, "base_url": str, "key": str, "agent": str, "seed": int
+    "task": str, "model": str, "base_url": str, "key": str, "agent": str, "seed": int,
+    "limits": dict, "sampling": dict,
 }  # fmt: skip
+_KINDS = {str: "a text", int: "a whole number", dict: "an object"}
 _STATUS = {"caller": 400, "model": 502, "sandbox": 503}
 
 
@@ -65,15 +74,28 @@ class Models:
     allowed: Sequence[str]
     settings: Mapping[str, Any]
 
-    def connect(self, model: str, base_url: str | None, key: str | None) -> OpenAIModel:
+    def connect(
+        self,
+        model: str,
+        base_url: str | None,
+        key: str | None,
+        limits: RolloutLimits,
+        sampling: Mapping[str, Any],
+    ) -> OpenAIModel:
         """Return the model at an address. Raises `_Refused` if the address is not allowed."""
+        settings = {
+            **self.settings,
+            "max_tokens": limits.reply_tokens,
+            "context": limits.context,
+            "request": {**(self.settings.get("request") or {}), **sampling},
+        }
         if base_url is None or base_url.rstrip("/") == (self.own or "").rstrip("/"):
             if not self.own:
                 raise _Refused(400, "name the model's address: the service has none (base_url)")
-            return OpenAIModel(model, base_url=self.own, api_key=key, **self.settings)
+            return OpenAIModel(model, base_url=self.own, api_key=key, **settings)
         if not any(_matches(base_url, pattern) for pattern in self.allowed):
             raise _Refused(403, f"the address {base_url:.200} is not allowed (--allow-base-url)")
-        return OpenAIModel(model, base_url=base_url, api_key=key or NO_KEY, **self.settings)
+        return OpenAIModel(model, base_url=base_url, api_key=key or NO_KEY, **settings)
 
 
 class _Refused(Exception):
@@ -101,6 +123,7 @@ class Service:
         envs: int,
         queue: int,
         limits: RolloutLimits,
+        deal: int | None = None,
     ) -> None:
         with ExitStack() as opened:
             self._pools = {
@@ -110,7 +133,9 @@ class Service:
             self.close: Callable[[], None] = opened.pop_all().close
         self._env, self._tasks, self._models = env, factory.tasks, models
         self._ids = {task.id for task in factory.tasks}
-        self._token = token.encode()
+        self._token, self._limits = token.encode(), limits
+        self._sampler = Sampler([(factory, 1)])
+        self._dealt = self._sampler.stream(deal) if deal else None
         self._most, self._open = envs + queue, 0
         self._free = asyncio.Semaphore(envs)
 
@@ -151,8 +176,11 @@ class Service:
                 raise _Refused(
                     400, f"no agent is called {agent:.100}; there are {', '.join(self._pools)}"
                 )
-            if order["task"] not in self._ids:
-                raise _Refused(404, f"no task has the id {order['task']:.200}")
+            task = order.get("task")
+            if not task and not self._dealt:
+                raise _Refused(400, "the field 'task' is missing; the service deals none (--deal)")
+            if task and task not in self._ids:
+                raise _Refused(404, f"no task has the id {task:.200}")
             played = asyncio.ensure_future(self._play(agent, order))
             left = asyncio.ensure_future(_disconnection(request))
             try:
@@ -167,13 +195,19 @@ class Service:
             self._open -= 1
 
     async def _play(self, agent: str, order: dict[str, Any]) -> Rollout:
-        job = Job(order["task"], order.get("seed", 0))
-        address = (order.get(name) for name in ("base_url", "key"))
-        with closing(
-            await asyncio.to_thread(self._models.connect, order["model"], *address)
-        ) as model:
+        limits = _lowered(self._limits, order.get("limits", {}))
+        sampling = order.get("sampling", {})
+        _require_sampling(sampling, limits)
+        base_url, key = order.get("base_url"), order.get("key")
+        connect = partial(self._models.connect, order["model"], base_url, key, limits, sampling)
+        with closing(await asyncio.to_thread(connect)) as model:
             async with self._free:
-                return await self._pools[agent].play(job, model)
+                if self._dealt and not order.get("task"):
+                    rollout = await self._pools[agent].play(next(self._dealt), model, limits=limits)
+                    self._sampler.note([rollout])
+                    return rollout
+                job = Job(order["task"], order.get("seed", 0))
+                return await self._pools[agent].play(job, model, limits=limits)
 
     def _require_token(self, request: Request) -> None:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -200,7 +234,7 @@ def _read_order(body: bytes) -> dict[str, Any]:
     """Return the fields of a request that are not null. Raises `_Refused`."""
     try:
         order = json.loads(body)
-        json.dumps(order, ensure_ascii=False).encode()
+        json.dumps(order, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
         raise _Refused(400, "the request's body contains half of a surrogate pair") from None
     except (ValueError, RecursionError):
@@ -212,13 +246,37 @@ def _read_order(body: bytes) -> dict[str, Any]:
         if name not in _FIELDS:
             raise _Refused(400, f"there is no field {name!r:.100}; there are {', '.join(_FIELDS)}")
         if type(value) is not _FIELDS[name]:
-            kind = "whole number" if _FIELDS[name] is int else "text"
-            raise _Refused(400, f"the field {name!r} must be a {kind}")
+            raise _Refused(400, f"the field {name!r} must be {_KINDS[_FIELDS[name]]}")
     if not 0 <= order.get("seed", 0) < 2**31:
         raise _Refused(400, "the field 'seed' must be a number from 0 to 2³¹ − 1")
-    if missing := [name for name in ("task", "model") if not order.get(name)]:
-        raise _Refused(400, f"the field {missing[0]!r} is missing")
+    if not order.get("model"):
+        raise _Refused(400, "the field 'model' is missing")
     return order
+
+
+def _lowered(limits: RolloutLimits, asked: Mapping[str, Any]) -> RolloutLimits:
+    """Return the service's limits with those of a request. Raises `_Refused` if one is higher."""
+    most = asdict(limits)
+    for name, value in asked.items():
+        if name not in most:
+            raise _Refused(400, f"there is no limit {name!r:.100}; there are {', '.join(most)}")
+        if type(value) is not int or not 1 <= value <= (most[name] or value):
+            upto = f" to {most[name]}, the service's" if most[name] else ""
+            raise _Refused(400, f"the limit {name!r} must be a whole number from 1{upto}")
+    return replace(limits, **asked)
+
+
+def _require_sampling(sampling: Mapping[str, Any], limits: RolloutLimits) -> None:
+    """Raise `_Refused` for parameters that a request may not set."""
+    if fixed := sorted(sampling.keys() & FIXED):
+        raise _Refused(400, f"the field 'sampling' cannot set {', '.join(fixed)}")
+    for name in ("max_tokens", "max_completion_tokens"):
+        value = sampling.get(name, 1)
+        if limits.reply_tokens and (
+            type(value) is not int or not 1 <= value <= limits.reply_tokens
+        ):
+            message = f"from 1 to {limits.reply_tokens}, the limit 'reply_tokens'"
+            raise _Refused(400, f"{name} must be a whole number {message}")
 
 
 async def _disconnection(request: Request) -> None:
@@ -241,6 +299,7 @@ def _answer_rollout(agent: str, model: str, rollout: Rollout) -> Response:
     return _answer(
         {
             "task": rollout.task,
+            "group": rollout.group,
             "seed": rollout.seed,
             "agent": agent,
             "model": model,

@@ -50,6 +50,8 @@ class IntercodeProvider:
         asked: Any = spec.resources
         if asked.gpu:
             raise UsageError("a sandbox has no GPU")
+        if getattr(spec, "ports", ()):  # NeMo Gym 0.4 has no ports
+            raise UsageError("a sandbox has no ports to the outside: run the clients inside it")
         sizes = {"memory": asked.memory_mib, "disk": asked.disk_gib and asked.disk_gib << 10}
         return intercode_sandbox.open_sandbox(
             spec.image,

@@ -8,7 +8,14 @@ trained.
 TRL passes no row of the data set to a `rollout_func`, so the prompt of a row is the id of a task;
 our agent writes the prompt that the policy sees. The episodes of a step are played together, and
 the trainer's model, with vLLM or without, answers all that wait. After a fault the reward is None,
-which TRL leaves out of the group, and no token is trained.
+which TRL leaves out of the group, and no token is trained. The pool's figures are among the
+trainer's metrics, as `intercode/…`.
+
+With a `Sampler`, the rows only say how many groups a step has: their tasks are those that it deals,
+and groups without variance are replaced.
+
+    sampler = Sampler([(files, 2), (shop, 1)])
+    rollouts = Rollouts([files, shop], sampler=sampler)
 
 `environments` returns an `environment_factory` instead, which TRL recommends: the policy calls the
 tools `execute` and `submit`, and TRL writes the prompt from its chat template.
@@ -35,7 +42,7 @@ from intercode.env import EnvFactory, InterCodeEnv
 from intercode.errors import IntercodeError, UsageError
 from intercode.runner.episode import UNSCORED
 from intercode.submission import submitting
-from intercode.train import Chat, Job, Rollout, RolloutLimits, RolloutPool, hf_chat
+from intercode.train import Chat, Job, Rollout, RolloutLimits, RolloutPool, Sampler, hf_chat
 from intercode.train.shaping import training_reward, warn_of_shaped
 from intercode.user import facets_of
 
@@ -45,20 +52,22 @@ T = TypeVar("T")
 class Rollouts:
     """`limits`, and the trainer's `max_completion_length` after the first prompt, end an episode,
     which is then scored. `chat` replaces `hf_chat` of the trainer's tokenizer. `shaped` is as for
-    `RolloutPool`."""
+    `RolloutPool`. `sampler` deals the tasks of training; evaluations play those of their rows."""
 
     def __init__(
         self,
-        factory: EnvFactory,
+        factory: EnvFactory | Sequence[EnvFactory],
         agent: str | Agent | Strategy = "try_again",
         *,
         limits: RolloutLimits | None = None,
         chat: Chat | None = None,
         shaped: bool = False,
+        sampler: Sampler | None = None,
     ) -> None:
-        self.tasks, self.seed, self.chat = factory.tasks, 0, chat
+        self.seed, self.chat, self.sampler = 0, chat, sampler
         limits = limits or RolloutLimits(reply_tokens=512)
         self.pool = RolloutPool(factory, agent, limits=limits, shaped=shaped)
+        self.tasks = [task for world in self.pool.worlds for task in world.tasks]
 
     def dataset(self) -> Any:
         return Dataset.from_list([{"prompt": task.id} for task in self.tasks])
@@ -67,7 +76,7 @@ class Rollouts:
         """Return a sequence for each prompt, in order, as TRL wants them."""
         longest = trainer.args.max_completion_length
         reply = min(self.pool.limits.reply_tokens or longest, longest)
-        self.pool.limits = replace(self.pool.limits, reply_tokens=reply, tokens=longest)
+        limits = replace(self.pool.limits, reply_tokens=reply, tokens=longest)
         if trainer.use_vllm:
             trainer.vllm_generation.max_completion_length = reply
         else:
@@ -77,10 +86,22 @@ class Rollouts:
             ids, logprobs = trainer._generate_single_turn(asked, None, {}, 1)
             return list(zip(ids, logprobs or [[]] * len(ids), strict=True))
 
-        jobs = [Job(prompt, self.seed + number) for number, prompt in enumerate(prompts)]
-        self.seed += len(jobs)
-        self.chat = self.chat or hf_chat(trainer._tokenizer)
-        played = self.pool.run_batch(jobs, generate, self.chat)
+        chat = self.chat = self.chat or hf_chat(trainer._tokenizer)
+
+        def play(jobs: Sequence[Job]) -> list[Rollout]:
+            return self.pool.run_batch(jobs, generate, chat, limits=limits)
+
+        if self.sampler and trainer.model.training:
+            groups, incomplete = divmod(len(prompts), trainer.num_generations)
+            if incomplete:
+                raise UsageError(
+                    f"{len(prompts)} prompts of a process are no whole groups of "
+                    f"{trainer.num_generations}; a sampler needs whole groups"
+                )
+            played = self.sampler.batch(play, groups, trainer.num_generations)
+        else:
+            played = play([Job(prompt, self.seed + n) for n, prompt in enumerate(prompts)])
+            self.seed += len(played)
         prompt_ids, token_ids, mask, logprobs = zip(
             *(_sequence(rollout, trainer.eos_token_ids[0]) for rollout in played), strict=True
         )
@@ -92,9 +113,18 @@ class Rollouts:
             "reward": [rollout.reward for rollout in played],
         }
 
-    @staticmethod
-    def reward(reward: Sequence[float | None], **_: Any) -> list[float | None]:
-        """Return the rewards of the episodes, as one of the trainer's `reward_funcs`."""
+    def reward(
+        self,
+        reward: Sequence[float | None],
+        log_metric: Callable[[str, float], None] | None = None,
+        **_: Any,
+    ) -> list[float | None]:
+        """Return the rewards of the episodes, as one of the trainer's `reward_funcs`; add the
+        figures of the pool, and of the sampler if there is one, to the trainer's metrics."""
+        if log_metric:
+            numbers = self.pool.stats().numbers() | (self.sampler.numbers() if self.sampler else {})
+            for name, number in numbers.items():
+                log_metric(f"intercode/{name}", number)
         return list(reward)
 
 
