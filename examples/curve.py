@@ -31,7 +31,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -205,22 +205,20 @@ class Policy:
         return cross_entropy(logits.float().mT, labels, reduction="none")
 
 
+@dataclass
 class Experiment:
-    """One policy, the pool that executes its commands, and the file of results."""
+    """One policy, the pool that executes its commands, the tasks, and the file of results."""
 
-    def __init__(
-        self,
-        options: argparse.Namespace,
-        policy: Policy,
-        pool: RolloutPool,
-        train: Sequence[Sequence[Task]],
-        sets: Mapping[str, Sequence[Task]],
-    ) -> None:
-        self.options, self.policy, self.pool = options, policy, pool
-        self.train, self.sets = train, sets
-        self.chance, self.begun = random.Random(options.seed), time.monotonic()
-        self.outcomes: dict[str, dict[str, bool]] = {}
-        self.file = (options.out / "curve.jsonl").open("w", buffering=1)
+    options: argparse.Namespace
+    policy: Policy
+    pool: RolloutPool
+    train: Sequence[Task]
+    sets: Mapping[str, Sequence[Task]]
+    outcomes: dict[str, dict[str, bool]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.chance, self.begun = random.Random(self.options.seed), time.monotonic()
+        self.file = (self.options.out / "curve.jsonl").open("w", buffering=1)
 
     def log(self, row: str, **fields: Any) -> None:
         line = json.dumps({"row": row, "at": round(time.monotonic() - self.begun, 2), **fields})
@@ -256,9 +254,9 @@ class Experiment:
         return {**figures, **self.pool.log(number, "train")}
 
     def start(self, golds: Sequence[Task]) -> dict[str, Any]:
-        """Imitate golds until enough other training tasks succeed; return the weights."""
-        others = [task for tasks in self.train for task in tasks if task not in golds] or golds
-        probe = groups(self.chance.sample(others, min(64, len(others))), 1)
+        """Imitate the first training tasks until enough others succeed; return the weights."""
+        others = self.train[len(golds) :] or golds
+        probe = groups(others[:64], 1)
         for number in range(1, self.options.epochs + 1):
             figures = self.imitate(golds, number)
             success = fmean(rollout.reward == 1 for rollout in self.play(probe, tag="probe"))
@@ -283,7 +281,8 @@ class Experiment:
             if number % self.options.every == 0:
                 self.evaluate(f"{label} {number}")
         self.evaluate(label)
-        self.policy.model.save_pretrained(self.options.out / label.replace(" ", "-"))
+        for part in (self.policy.model, self.policy.tokenizer):
+            part.save_pretrained(self.options.out / label.replace(" ", "-"))
 
     def evaluate(self, label: str) -> None:
         """Log the success by kind of task, greedy and sampled, and the greedy outcomes."""
@@ -418,7 +417,7 @@ def main() -> None:
     limits = RolloutLimits(turns=2, reply_tokens=options.longest)
     factories = [*trained, *tested, other, starter]
     with RolloutPool(factories, one_command, envs=options.envs, limits=limits) as pool:
-        curve = Experiment(options, policy, pool, [factory.tasks for factory in trained], sets)
+        curve = Experiment(options, policy, pool, every, sets)
         curve.log("settings", **{name: str(value) for name, value in vars(options).items()})
         curve.log("tasks", trained=len(every), **{kind: len(sets[kind]) for kind in sets})
         curve.evaluate("untrained")
