@@ -26,7 +26,8 @@ SEEDS = itertools.count()
 @cache
 def pool(env: str, data: str | None, tokens: int) -> RolloutPool:
     """Return the pool of this process, which is one of verl's `agent.num_workers`."""
-    return RolloutPool(intercode.prepare(env, data=data), limits=RolloutLimits(tokens=tokens))
+    limits = RolloutLimits(tokens=tokens)
+    return RolloutPool(intercode.prepare(env, data=data), hosts=1, limits=limits)  # verl has many
 
 
 class InterCodeLoop(AgentLoopBase):

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -317,3 +318,21 @@ def test_hosts_are_for_this_machine(folder: Path) -> None:
     process = evaluate(folder, "--agent", "gold", "--hosts", "2", "--on", "ray")
     said = process.communicate(timeout=60)
     assert (process.returncode, "--hosts is for this machine" in said[1]) == (2, True)
+
+
+def test_a_pool_that_closes_while_its_hosts_are_busy_leaves_none(factory: EnvFactory) -> None:
+    replies = itertools.count()
+
+    class Slow(ScriptedModel):
+        def complete(self, *arguments: Any, **options: Any) -> Any:
+            if next(replies) > 3:
+                time.sleep(8)
+            return super().complete(*arguments, **options)
+
+    before = hosts_of(os.getpid())
+    with RolloutPool(factory, envs=4, hosts=2) as pool:
+        for _ in pool.run(groups(factory.tasks, 2), Slow(["```bash\nsubmit\n```"])):
+            break
+        assert len(hosts_of(os.getpid()) - before) == 2
+    time.sleep(6)  # until the last reply has come
+    assert hosts_of(os.getpid()) - before == set()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from intercode.env import EnvFactory
 from intercode.errors import SandboxError, UsageError
 from intercode.models import ScriptedModel
 from intercode.train import Job, RolloutLimits, RolloutPool, Sampler, groups
+from intercode.types import Message, Reply, Tool, Usage
 
 TASKS = [
     {"id": "first", "query": "Print the first word.", "gold": "cat /box/a"},
@@ -212,3 +214,69 @@ def test_a_closed_pool_is_closed(tmp_path: Path) -> None:
     assert time.monotonic() - started < 60
     with pytest.raises(UsageError, match="the pool is closed"):
         pool.run_batch(["first"], replying("x"), LETTERS)
+
+
+class Gate:
+    """A model that answers one question, and the others when the gate is open."""
+
+    name = "gate"
+
+    def __init__(self) -> None:
+        self.numbers, self.open = itertools.count(), threading.Event()
+
+    def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
+    ) -> Reply:
+        if next(self.numbers):
+            assert self.open.wait(100)
+        return Reply(*fenced("submit"), Usage(10, 5))
+
+
+def test_tokens_are_counted_by_the_time_since_the_figures_were_taken(
+    boxes: list[EnvFactory],
+) -> None:
+    gate = Gate()
+    with RolloutPool(boxes[0], envs=4) as pool:
+        rollouts = pool.run(groups(boxes[0].tasks[:1], 4), gate)
+        next(rollouts)
+        stats = pool.stats()
+        assert (stats.rollouts, stats.tokens, stats.groups) == (1, 5, 0)
+        gate.open.set()
+        assert len(list(rollouts)) == 3
+        stats = pool.stats()
+    assert (stats.rollouts, stats.tokens, stats.groups) == (3, 15, 1)
+    assert stats.tokens_per_second > 15 / 100
+
+
+def test_a_group_that_the_caller_leaves_does_not_count(boxes: list[EnvFactory]) -> None:
+    gate = Gate()
+    with RolloutPool(boxes[0], envs=2) as pool:
+        for _ in pool.run(groups(boxes[0].tasks[:1], 8), gate):
+            break
+        gate.open.set()
+    stats = pool.stats()
+    assert stats.rollouts >= 1
+    assert stats.groups == 0
+
+
+def test_a_worker_goes_on_when_an_environment_does_not_close(boxes: list[EnvFactory]) -> None:
+    number = itertools.count()
+
+    def make() -> Any:
+        env = boxes[0]()
+        close = env.close
+
+        def failing() -> None:
+            close()
+            raise RuntimeError("it does not close")
+
+        if next(number):
+            env.close = failing  # type: ignore[method-assign]
+        return env
+
+    make.tasks = boxes[0].tasks  # type: ignore[attr-defined]
+    jobs = [Job(boxes[n % 2].tasks[0], n) for n in range(4)]
+    with RolloutPool([make, boxes[1]], envs=1) as pool:
+        rollouts = list(pool.run(jobs, ScriptedModel(fenced("submit"))))
+    assert [rollout.reward for rollout in rollouts] == [0.0] * 4
+    assert next(number) >= 3

@@ -132,11 +132,15 @@ def test_requests_without_a_task_are_dealt_one_in_groups(policy: Any) -> None:
     with service("--base-url", f"{policy.url}/v1", "--deal", "3", "--turns", "2") as (url, _):
         answers = [ask(url, "/rollout", {"model": "m"})[1] for _ in range(7)]
         named = ask(url, "/rollout", {"model": "m", "task": answers[0]["task"], "seed": 4})[1]
+        status, refused = ask(url, "/rollout", {"model": "m", "seed": 4})
+        _, fault = ask(url, "/rollout", {"model": "broken"})
     assert [answer["group"] for answer in answers] == [0, 0, 0, 1, 1, 1, 2]
     by_group = {(answer["group"], answer["task"]) for answer in answers}
     assert len(by_group) == 3
     assert len({answer["seed"] for answer in answers}) == 7
-    assert (named["task"], named["seed"], named["group"]) == (answers[0]["task"], 4, 0)
+    assert (named["task"], named["seed"], named["group"]) == (answers[0]["task"], 4, None)
+    assert (status, "'seed'" in refused["error"]["message"]) == (400, True)
+    assert (fault["group"], fault["error"]["fault"]) == (2, "model")
 
 
 def test_a_request_may_lower_limits_and_set_the_sampling(address: str, policy: Any) -> None:

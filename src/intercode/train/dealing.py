@@ -102,7 +102,8 @@ class Sampler:
         share of the groups.
 
         Tasks whose pass rate is outside `keep` are left out. A result counts half after `window`
-        further rollouts, since the policy changes. Equal arguments and results give equal jobs.
+        further rollouts, since the policy changes. Equal arguments and results in the same order
+        give equal jobs; `batch` sorts them.
         """
         if not 0 <= keep[0] < keep[1] <= 1 or window < 1:
             raise UsageError(
@@ -174,17 +175,21 @@ class Sampler:
         """Return the rollouts of `groups` groups, as many of them mixed as possible,
         each in the order of its seeds.
 
-        `fill(jobs)` plays jobs, in the order given or any other, up to `rounds` times: the groups
-        that are missing, divided by the share of groups that were mixed so far. If there are still
-        too few, flat groups complete the batch.
+        `fill(jobs)` plays jobs, in the order given or any other, and returns a rollout for each,
+        up to `rounds` times: the groups that are missing, divided by the share of groups that were
+        mixed so far. If there are still too few, flat groups complete the batch, and then groups
+        without a reward. All results are noted.
         """
         played: list[tuple[Signal, list[Rollout]]] = []
         asked = groups
         for _ in range(max(1, rounds)):
-            rollouts = list(fill(self.deal(asked, size)))
+            jobs = self.deal(asked, size)
+            rollouts = sorted(fill(jobs), key=lambda rollout: (rollout.group, rollout.seed))
+            if len(rollouts) != len(jobs):
+                raise UsageError(f"fill returned {len(rollouts)} rollouts for {len(jobs)} jobs")
             self.note(rollouts)
             by_group: dict[int, list[Rollout]] = {}
-            for rollout in sorted(rollouts, key=lambda rollout: (rollout.group, rollout.seed)):
+            for rollout in rollouts:
                 by_group.setdefault(rollout.group, []).append(rollout)
             played += [(signal_of(group), group) for group in by_group.values()]
             count = Counter(signal for signal, _ in played)

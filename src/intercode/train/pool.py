@@ -147,25 +147,31 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
 
     def warm(self) -> None:
         """Start all environments, so that the first step is as fast as the others. Raises
-        `SandboxError` if one does not start."""
+        `SandboxError` if one does not start, and `UsageError` without tasks."""
         worlds = [world for world in self.worlds if world.tasks]
-        all_started, done = threading.Barrier(self.envs), queue.SimpleQueue[Exception | None]()
+        if not worlds:
+            raise UsageError("the environments have no tasks, so none can begin an episode")
+        all_started, done = threading.Barrier(self.envs), queue.SimpleQueue[BaseException | None]()
 
         def start(world: World, env: WarmEnv) -> None:
-            fault: Exception | None = None
+            fault: BaseException | None = None
             try:
                 env.start(world.tasks[0])
                 all_started.wait()  # until then, this worker takes no other call
             except threading.BrokenBarrierError:
                 pass
-            except Exception as error:
+            except BaseException as error:
                 fault = error
                 all_started.abort()
             done.put(fault)
 
-        for number in range(self.envs):
-            world = worlds[number % len(worlds)]
-            self._workers.submit(world, partial(start, world))
+        try:
+            for number in range(self.envs):
+                world = worlds[number % len(worlds)]
+                self._workers.submit(world, partial(start, world))
+        except UsageError:  # the pool is closed
+            all_started.abort()
+            raise
         faults = [done.get() for _ in range(self.envs)]
         if any(faults):
             raise next(filter(None, faults))
@@ -214,6 +220,10 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
                 rollout = done.get().result()
                 playing -= 1
                 yield self._checked(rollout)
+        except GeneratorExit:
+            if newest:
+                self._tally.leave(tag, newest)
+            raise
         finally:
             self._tally.follow(tag, newest, None)
             order.tracker.stop("the caller left")

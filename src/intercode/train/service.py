@@ -9,16 +9,16 @@ episode.
     GET  /healthz   {"status": "ok"}; the only one that needs no token
 
 `reward` is 1.0 for success and 0.0 without; the reward of the score, which may be a fraction, is
-`episode.reward`. A fault is never a reward. Its answer is {"error": {"fault", "message"}}, with the
-episode so far if one has begun, and a status by the side at fault:
+`episode.reward`. A fault is never a reward. Its answer is {"error": {"fault", "message"}}, with
+the task and the episode so far if one has begun, and a status by the side at fault:
 
     400, 401, 403, 404, 413   the caller            502   the model's server
     429                       the queue is full     503   this machine, or the service ends
     500                       the task's data, or intercode
 
 Environment, agents and the addresses of models are chosen when the service starts: a request can
-neither load code nor make the service ask an address that was not allowed. A caller's key lives as
-long as its request; the service's own goes to its own address only. `limits` are fields of
+neither load code nor make the service ask an address that was not allowed. A caller's key is kept
+in memory only; the service's own goes to its own address only. `limits` are fields of
 `RolloutLimits`, none above the service's; `sampling` are parameters for the model's server, such as
 `temperature`, `top_p`, `max_tokens` and `stop`. With `deal`, a `Sampler` chooses task and seed of
 the requests that name no task: each `deal` of them in a row are one `group`.
@@ -179,6 +179,8 @@ class Service:
             task = order.get("task")
             if not task and not self._dealt:
                 raise _Refused(400, "the field 'task' is missing; the service deals none (--deal)")
+            if not task and "seed" in order:
+                raise _Refused(400, "the service deals the seed with the task; leave 'seed' out")
             if task and task not in self._ids:
                 raise _Refused(404, f"no task has the id {task:.200}")
             played = asyncio.ensure_future(self._play(agent, order))
@@ -187,7 +189,15 @@ class Service:
                 await asyncio.wait((played, left), return_when=asyncio.FIRST_COMPLETED)
                 if not played.done():
                     return Response()  # nobody reads it
-                return _answer_rollout(agent, order["model"], played.result())
+                rollout = played.result()
+                about = {
+                    "task": rollout.task,
+                    "group": None if task else rollout.group,
+                    "seed": rollout.seed,
+                    "agent": agent,
+                    "model": order["model"],
+                }
+                return _answer_rollout(about, rollout)
             finally:
                 played.cancel()
                 left.cancel()
@@ -202,12 +212,15 @@ class Service:
         connect = partial(self._models.connect, order["model"], base_url, key, limits, sampling)
         with closing(await asyncio.to_thread(connect)) as model:
             async with self._free:
-                if self._dealt and not order.get("task"):
-                    rollout = await self._pools[agent].play(next(self._dealt), model, limits=limits)
+                pool, dealt = self._pools[agent], self._dealt and not order.get("task")
+                job = Job(order.get("task", ""), order.get("seed", 0))
+                if self._dealt and dealt:
+                    job = next(self._dealt)
+                rollout = await pool.play(job, model, limits=limits)
+                pool.stats()  # else they grow for as long as the service runs
+                if dealt:
                     self._sampler.note([rollout])
-                    return rollout
-                job = Job(order["task"], order.get("seed", 0))
-                return await self._pools[agent].play(job, model, limits=limits)
+                return rollout
 
     def _require_token(self, request: Request) -> None:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -290,19 +303,15 @@ def _answer(content: Mapping[str, Any], status: int = 200, **headers: str) -> Re
     return Response(json.dumps(content), status, headers=headers, media_type="application/json")
 
 
-def _answer_rollout(agent: str, model: str, rollout: Rollout) -> Response:
+def _answer_rollout(about: Mapping[str, Any], rollout: Rollout) -> Response:
     episode = to_json(rollout.episode)
     if rollout.reward is None:
         fault, _, message = (rollout.episode.error or "sandbox: the service ends").partition(": ")
         error = {"fault": fault, "message": message}
-        return _answer({"error": error, "episode": episode}, _STATUS.get(fault, 500))
+        return _answer({**about, "error": error, "episode": episode}, _STATUS.get(fault, 500))
     return _answer(
         {
-            "task": rollout.task,
-            "group": rollout.group,
-            "seed": rollout.seed,
-            "agent": agent,
-            "model": model,
+            **about,
             "reward": rollout.reward,
             "success": rollout.episode.success,
             "cut": rollout.cut,

@@ -22,8 +22,9 @@ class PoolStats:
     (time, memory, output, …). `no_value` counts rollouts without values, in a pool that records
     them, by reason.
 
-    `groups` counts those whose last rollout has ended. The `flat_groups` among them have equal
-    rewards, so they have no gradient; in the `solved_groups` among these, all rollouts succeeded.
+    `groups` counts those whose last rollout has ended: the jobs of a group must come in a row. The
+    `flat_groups` among them have equal rewards, so they have no gradient; in the `solved_groups`
+    among these, all rollouts succeeded.
 
     `turns_without_logprobs` have ids, but the server returned no log-probabilities, or odd ones.
     `tokens` were sampled; `tokens_per_second` is that by the time from the start of the first
@@ -90,6 +91,8 @@ class _OpenGroup:
     """Rollouts that have not ended."""
     rewards: list[float] = field(default_factory=list)
     solved: bool = True
+    whole: bool = True
+    """Whether the caller has left none of its rollouts."""
 
 
 class Tally:
@@ -112,6 +115,11 @@ class Tally:
         with self._lock:
             self._groups[_group(tag, job)].waiting -= 1
 
+    def leave(self, tag: str, job: Job) -> None:
+        """Note that the rest of a job's group is not going to be played."""
+        with self._lock:
+            self._groups[_group(tag, job)].whole = False
+
     def follow(self, tag: str, before: Job | None, job: Job | None) -> None:
         """Note that jobs which are taken one by one went on from `before` to `job`: a group has no
         more to come when the next begins."""
@@ -130,6 +138,8 @@ class Tally:
         """Note a rollout that took `seconds` in all; one that the caller left does not count."""
         reward, turns, error = rollout.reward, rollout.episode.turns, rollout.episode.error
         if reward is None and error is None:
+            with self._lock:
+                self._groups[tag, rollout.group, rollout.task].whole = False
             return
         model = sum(turn.reply_seconds or 0.0 for turn in turns)
         actions = sum(turn.seconds or 0.0 for turn in turns)
@@ -162,10 +172,14 @@ class Tally:
         """Return the figures of a tag, and begin anew; groups that are not complete remain."""
         with self._lock:
             figures = self._figures.pop(tag, _Figures())
+            if any(name[0] == tag and group.waiting for name, group in self._groups.items()):
+                self._figures[tag].begun = time.perf_counter()
             ended = [
                 name for name, group in self._groups.items() if name[0] == tag and not group.waiting
             ]
-            groups = [group for group in map(self._groups.pop, ended) if group.rewards]
+            groups = [
+                group for group in map(self._groups.pop, ended) if group.rewards and group.whole
+            ]
         flat = [group for group in groups if max(group.rewards) - min(group.rewards) < EQUAL]
         rewards = figures.rewards
         seconds = figures.ended - (figures.begun or 0.0)

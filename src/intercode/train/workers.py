@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 import queue
 import threading
 import time
@@ -90,8 +91,7 @@ class Workers:
         env: WarmEnv | None = None
         while call := worker.inbox.get():
             if env is None or worker.world is not call.world:
-                if env:
-                    env.close()
+                _close(env)
                 worker.world, env = call.world, WarmEnv(call.world.factory)
             call.play(env)
             with self._lock:
@@ -99,8 +99,7 @@ class Workers:
                     worker.inbox.put(following)
                 else:
                     self._idle.append(worker)
-        if env:
-            env.close()
+        _close(env)
 
     def _take(self, world: World) -> Call | None:
         """Take the next call from the backlog: the first of those of the highest priority, but one
@@ -115,3 +114,12 @@ class Workers:
         if not self._backlog[best]:
             del self._backlog[best]
         return call
+
+
+def _close(env: WarmEnv | None) -> None:
+    """Close an environment; the worker goes on, even if code of the caller's raises."""
+    try:
+        if env:
+            env.close()
+    except Exception:
+        logging.getLogger(__name__).warning("an environment does not close", exc_info=True)

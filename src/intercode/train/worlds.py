@@ -30,11 +30,15 @@ class World:
         with closing(self.factory()) as env:
             self._remake = partial(strategy_of, env, agent, self.tasks)
             self.strategy = self._remake(turns)
-        self._turns = turns
+        self._turns, self._others = turns, dict[int, Strategy]()
 
     def strategy_for(self, turns: int) -> Strategy:
         """Return the strategy of an episode of that many turns, which its prompt may name."""
-        return self.strategy if turns == self._turns else self._remake(turns)
+        if turns == self._turns:
+            return self.strategy
+        if turns not in self._others:
+            self._others[turns] = self._remake(turns)
+        return self._others[turns]
 
 
 def find_task(worlds: Sequence[World], task: Task | str) -> tuple[Task, World]:

@@ -14,6 +14,7 @@ here as well, since it may need modules that a node lacks, or keep something in 
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 import queue
 import threading
@@ -81,7 +82,8 @@ class HostEnvs(AbstractContextManager["HostEnvs"]):
 
     def close(self) -> None:
         """End the hosts and their environments. May be called twice."""
-        self._hosts.close()
+        with self._lock:
+            self._hosts.close()
 
     def places(self) -> dict[str, int]:
         """Return the number of environments on each node that has any."""
@@ -155,7 +157,7 @@ class HostEnv:
     """An environment in a host, as `episode.play` needs it."""
 
     def __init__(self, owner: HostEnvs, factory: int, host: _Host) -> None:
-        self._owner, self._factory = owner, factory
+        self._owner, self._factory, self._rollouts = owner, factory, itertools.count()
         self._open(host)
 
     @classmethod
@@ -226,14 +228,16 @@ class HostEnv:
         if type(model) is not OpenAIModel:
             return self._play_asking(task, strategy, sampler, tracker, turns, facts)
 
+        self._move()
+        rollout = self._number, next(self._rollouts)
+
         def stop() -> None:
             if why := tracker.stop_reason():
-                self._actor.call("stop", self._number, why)
+                self._actor.call("stop", rollout, why)
 
-        self._move()
         arguments = (task, _pickled(strategy), _pickled(model), sampler.limits, seed, values)
         result, log, sampler.cut = self._owner.ask(
-            self._host, self._actor, "play", self._number, *arguments, meanwhile=stop
+            self._host, self._actor, "play", rollout, *arguments, meanwhile=stop
         )
         turns += log
         if isinstance(result, IntercodeError):
@@ -327,11 +331,12 @@ class ProcessEnv(HostEnv):
     ) -> Episode:
         self._move()
         actor, most = self._actor, tracker.limits.turns
-        arguments = (self._number, task, _pickled(strategy), most, facts)
+        rollout = self._number, next(self._rollouts)
+        arguments = (rollout, task, _pickled(strategy), most, facts)
         call = actor.call("play_asking", *arguments, asks=True)
         messages, asked = list[Message](), list[tuple[Message, ...]]()
         failure: BaseException | None = None
-        while question := self._question(call, tracker):
+        while question := self._question(rollout, call, tracker):
             known, new, tools, draw = question
             messages = [*messages[:known], *new]
             asked.append(tuple(messages))
@@ -353,7 +358,7 @@ class ProcessEnv(HostEnv):
             raise result
         return Episode(turns=tuple(turns), **result)
 
-    def _question(self, call: Call, tracker: BudgetTracker) -> Any:
+    def _question(self, rollout: tuple[int, int], call: Call, tracker: BudgetTracker) -> Any:
         """Return the next question of a rollout, or None when it has ended; stop it if the tracker
         says so."""
         while True:
@@ -361,7 +366,7 @@ class ProcessEnv(HostEnv):
                 return call.questions.get(timeout=1.0)
             except queue.Empty:
                 if why := tracker.stop_reason():
-                    self._actor.call("stop", self._number, why)
+                    self._actor.call("stop", rollout, why)
 
 
 class ProcessEnvs(HostEnvs):

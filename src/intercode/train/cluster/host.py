@@ -166,7 +166,8 @@ class EnvHost:
         end_with_parent()
         self._prepare = prepare
         self._envs: dict[int, InterCodeEnv] = {}
-        self._trackers: dict[int, BudgetTracker] = {}
+        self._trackers: dict[tuple[int, int], BudgetTracker] = {}
+        """By the numbers of the environment and of its rollout."""
         self._next, self._lock = 0, threading.Lock()
 
     def begin(self) -> list[tuple[dict[str, Any], Sequence[Task]]] | IntercodeError:
@@ -210,7 +211,7 @@ class EnvHost:
 
     def play(
         self,
-        number: int,
+        rollout: tuple[int, int],
         task: Task,
         strategy: bytes,
         model: bytes,
@@ -219,15 +220,16 @@ class EnvHost:
         values: bool,
     ) -> Any:
         """Play a whole rollout; return the episode, or the fault, with the turns and the limit that
-        cut it. `strategy` and `model` are pickled."""
+        cut it. `rollout` has the numbers of the environment and of its rollout. `strategy` and
+        `model` are pickled."""
         sampler = EpisodeSampler(Served(_unpickled(model)), limits, seed)
         facts: dict[str, Any] = {"seed": seed, "values": values}
-        episode, turns = self._play(number, task, strategy, sampler, limits.turns, facts)
+        episode, turns = self._play(rollout, task, strategy, sampler, limits.turns, facts)
         return episode, turns, sampler.cut
 
     def play_asking(
         self,
-        number: int,
+        rollout: tuple[int, int],
         task: Task,
         strategy: bytes,
         most: int,
@@ -237,15 +239,15 @@ class EnvHost:
         """Play a whole rollout with at most that many turns; `ask` sends a question to the
         trainer's process. Return the episode, or the fault, and the turns, as values of fields
         without those that this process has already: see `LEFT_OUT`."""
-        model = RemoteModel(ask, lambda why: self.stop(number, why))
-        episode, turns = self._play(number, task, strategy, model, most, facts)
+        model = RemoteModel(ask, lambda why: self.stop(rollout, why))
+        episode, turns = self._play(rollout, task, strategy, model, most, facts)
         asked = [turn.ask is not None for turn in turns]
         result = values_of(episode) if isinstance(episode, Episode) else episode
         return result, list(zip(asked, map(values_of, turns), strict=True))
 
     def _play(
         self,
-        number: int,
+        rollout: tuple[int, int],
         task: Task,
         strategy: bytes,
         model: Model,
@@ -253,15 +255,15 @@ class EnvHost:
         facts: dict[str, Any],
     ) -> tuple[Episode | IntercodeError, list[Turn]]:
         agent, turns = _unpickled(strategy), list[Turn]()
-        tracker = self._trackers[number] = BudgetTracker(RunLimits(most))
-        env = self._envs[number]
+        tracker = self._trackers[rollout] = BudgetTracker(RunLimits(most))
+        env = self._envs[rollout[0]]
         episode = _answer(lambda: play(env, task, agent, model, tracker, turns=turns, **facts))
-        del self._trackers[number]
+        del self._trackers[rollout]
         return episode, turns
 
-    def stop(self, number: int, why: str) -> None:
-        """End the rollout that an environment plays, within a turn."""
-        if tracker := self._trackers.get(number):
+    def stop(self, rollout: tuple[int, int], why: str) -> None:
+        """End a rollout within a turn, if it is played."""
+        if tracker := self._trackers.get(rollout):
             tracker.stop(why)
 
     def end(self, seconds: float) -> None:

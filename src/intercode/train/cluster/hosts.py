@@ -66,6 +66,7 @@ class NodeHosts(Generic[AHost]):
         self._entry, self._admit, self._looked = entry, admit, 0.0
         self._seen = time.monotonic()
         self._by_node: dict[str, AHost] = {}
+        self._closed = False
         try:
             self._kind, self._arguments, self._calls = start()
         except BaseException:
@@ -76,13 +77,16 @@ class NodeHosts(Generic[AHost]):
         return iter(list(self._by_node.values()))
 
     def close(self) -> None:
-        """End all hosts, with what they play. May be called twice."""
+        """End all hosts, with what they play, and start no more. May be called twice."""
+        self._closed = True
         hosts, self._by_node = self._by_node, {}
         self.cluster.end([host.actor for host in hosts.values()], CLEAN_UP)
         self.cluster.close()
 
     def look(self) -> list[AHost]:
         """Return the hosts that can be used now."""
+        if self._closed:
+            return []
         if time.monotonic() - self._looked >= LOOK:
             self._looked = time.monotonic()
             for node in self.cluster.living_nodes():
@@ -99,6 +103,8 @@ class NodeHosts(Generic[AHost]):
     def lose(self, host: AHost, why: str) -> None:
         """Note that a host has ended, and start another one if its node is alive."""
         self.cluster.end([host.actor])
+        if self._closed:
+            return
         if host.node.id not in {node.id for node in self.cluster.living_nodes()}:
             self._by_node.pop(host.node.id, None)
             return
@@ -119,6 +125,8 @@ class NodeHosts(Generic[AHost]):
 
     def why_none(self) -> str | None:
         """Return why no host can be used, now or later; None if one can or might."""
+        if self._closed:
+            return "they are closed"
         if any(not host.benched for host in self):
             return None
         if not self._by_node and time.monotonic() - self._seen < PATIENCE:
