@@ -26,7 +26,8 @@ environments (`hosts=`), against environments in this process: elapsed time, pro
 processes and of this one, as lower quartiles of steps in turn.
 
 Exit status 1 if a bound is missed: a step of ours takes at most 1.05 times the proportional
-generator's own time, and at most 1.1 times the fewest calls of the flat one; with hosts, an episode
+generator's own time, and at most 1.1 times the fewest calls of the flat one; at most 5 % of calls
+are for a few episodes while the others act; with hosts, an episode
 takes at most 1.05 times the time and 1.1 times the processor time of one process.
 """
 
@@ -108,10 +109,24 @@ class Generator:
     each token of the batch."""
 
     def __init__(self, call: float = 0.0, token: float = 0.0) -> None:
-        self.call, self.token, self.calls = call, token, 0
+        self.call, self.token = call, token
+        self.sizes: list[int] = []
+
+    @property
+    def calls(self) -> int:
+        return len(self.sizes)
+
+    def needless(self, rollouts: int, envs: int) -> float:
+        """Share of the calls that were for less than a quarter of a half of the episodes, though
+        more questions than there are episodes were still to come in their step."""
+        few, left = 0, 0
+        for size in self.sizes:
+            left = (left or rollouts * len(COMMANDS)) - size
+            few += size * 8 < envs and left >= envs
+        return few / self.calls
 
     def __call__(self, prompts: list[list[int]]) -> list[tuple[list[int], list[float]]]:
-        self.calls += 1
+        self.sizes.append(len(prompts))
         time.sleep(self.call + self.token * TOKENS * len(prompts))
         return [(reply(prompt.count(OPENING)), [-1.0] * TOKENS) for prompt in prompts]
 
@@ -282,6 +297,9 @@ def main() -> int:
         Row("flat generator: calls, against the fewest", calls, fewest, MOST_CALLS, unit=""),
         Row("flat generator: step, against its calls alone", min(flat)[0], fewest * CALL),
     ]
+    for name, generator in (("proportional", full), ("flat", roomy)):
+        share = generator.needless(options.rollouts, options.envs)
+        rows.append(Row(f"{name} generator: share of needless calls", share, 0.05, 1.0, unit=""))
     cold, warm = (first_step(factory, options, warm=warm) for warm in (False, True))
     rows += [
         Row("flat generator: first step of a new pool, against a later one", cold[0], min(flat)[0]),
