@@ -135,7 +135,7 @@ class Service:
         self._ids = {task.id for task in factory.tasks}
         self._token, self._limits = token.encode(), limits
         self._sampler = Sampler([(factory, 1)])
-        self._dealt = self._sampler.stream(deal) if deal else None
+        self._deals, self._dealt = deal is not None, self._sampler.stream(deal or 1)
         self._most, self._open = envs + queue, 0
         self._free = asyncio.Semaphore(envs)
 
@@ -177,7 +177,7 @@ class Service:
                     400, f"no agent is called {agent:.100}; there are {', '.join(self._pools)}"
                 )
             task = order.get("task")
-            if not task and not self._dealt:
+            if not task and not self._deals:
                 raise _Refused(400, "the field 'task' is missing; the service deals none (--deal)")
             if not task and "seed" in order:
                 raise _Refused(400, "the service deals the seed with the task; leave 'seed' out")
@@ -212,13 +212,11 @@ class Service:
         connect = partial(self._models.connect, order["model"], base_url, key, limits, sampling)
         with closing(await asyncio.to_thread(connect)) as model:
             async with self._free:
-                pool, dealt = self._pools[agent], self._dealt and not order.get("task")
-                job = Job(order.get("task", ""), order.get("seed", 0))
-                if self._dealt and dealt:
-                    job = next(self._dealt)
+                pool, task = self._pools[agent], order.get("task")
+                job = Job(task, order.get("seed", 0)) if task else next(self._dealt)
                 rollout = await pool.play(job, model, limits=limits)
                 pool.stats()  # else they grow for as long as the service runs
-                if dealt:
+                if not task:
                     self._sampler.note([rollout])
                 return rollout
 

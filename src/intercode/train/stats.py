@@ -67,7 +67,7 @@ _Group = tuple[str, int, str]
 
 @dataclass
 class _Figures:
-    """What was counted under one tag since the figures were last taken."""
+    """Counts under one tag since the last call of `take`."""
 
     rewards: list[float] = field(default_factory=list)
     successes: int = 0
@@ -92,7 +92,7 @@ class _OpenGroup:
     rewards: list[float] = field(default_factory=list)
     solved: bool = True
     whole: bool = True
-    """Whether the caller has left none of its rollouts."""
+    """False if the caller has left some of its rollouts."""
 
 
 class Tally:

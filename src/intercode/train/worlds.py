@@ -1,4 +1,4 @@
-"""The environments that a pool plays on, of one kind or of several."""
+"""The environments of a pool, which one factory makes, or several."""
 
 from __future__ import annotations
 
