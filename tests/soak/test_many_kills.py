@@ -93,11 +93,8 @@ def test_agents_that_all_kill_their_sandboxes_at_once_get_0_and_no_error(tmp_pat
         yield Act(mark)
         yield Act("submit")
 
-    began = time.monotonic()
-    with (
-        RolloutPool(kept("bash", box)(), fatal, envs=64) as pool,
-        killing_all_at(mark) as killed,
-    ):
-        rollouts = list(pool.run(groups(list(pool._tasks.values()), 64), MODEL))
+    factory, began = kept("bash", box)(), time.monotonic()
+    with RolloutPool(factory, fatal, envs=64) as pool, killing_all_at(mark) as killed:
+        rollouts = list(pool.run(groups(factory.tasks, 64), MODEL))
     print(len(killed), f"walls killed, {time.monotonic() - began:.0f} s")
     assert [(each.reward, each.episode.ended) for each in rollouts] == [(0.0, "agent_fault")] * 64
