@@ -191,6 +191,8 @@ class GuestSandbox(Sandbox):
             ended, self._ended = self._ended, []
             self._request({**head, "ended": ended}, fds=fds)
         if len(fds) != 3 + bool(stdin):
+            for fd in fds:
+                os.close(fd)
             raise SandboxDied("the sandbox did not hand out the command's ends")
         end = {"op": "end_run", "number": head["number"]}
         try:
@@ -356,15 +358,20 @@ class GuestSandbox(Sandbox):
         """Open a sandbox with a new session and a copy of this one's files."""
         fds: list[int] = []
         reply, _ = self._request({"op": "files"}, fds=fds)
-        return self._open_copy(_field(reply, "cwd", str), fds)
+        return self._open_copy(reply, fds)
 
-    def _open_copy(self, cwd: str, fds: list[int]) -> Self:
+    def _open_copy(self, reply: dict[str, Any], fds: list[int]) -> Self:
         """Open a sandbox that begins with the files of a descriptor, which is closed."""
         try:
+            if blockers := _field({"blockers": [], **reply}, "blockers", list):
+                raise ForkError(
+                    "a live copy cannot take along: "
+                    f"{', '.join(map(str, blockers))}; end or close them"
+                )
             if len(fds) != 1:
                 raise SandboxDied("the sandbox did not hand out its files")
             other = copy.copy(self)
-            other._open_episode(cwd=cwd, upper=fds[0])
+            other._open_episode(cwd=_field(reply, "cwd", str), upper=fds[0])
             return other
         finally:
             for fd in fds:
@@ -378,11 +385,7 @@ class GuestSandbox(Sandbox):
             )
         fds: list[int] = []
         reply, state = self._request({"op": "snapshot"}, wait=60, fds=fds)
-        if blockers := _field({"blockers": [], **reply}, "blockers", list):
-            raise ForkError(
-                f"a live copy cannot take along: {', '.join(map(str, blockers))}; end or close them"
-            )
-        other = self._open_copy(_field(reply, "cwd", str), fds)
+        other = self._open_copy(reply, fds)
         if self.session == "persistent":
             try:
                 restored, _ = other._request(

@@ -135,6 +135,8 @@ _FOUND = (
     ("diff", ([framed({"changes": {"/a": {}}})], 0)),
     ("fork", ([framed({"cwd": "/", "status": 0})], 0)),
     ("fork", ([framed({"blockers": True})], 0)),
+    ("fork", ([framed({"status": 0})], 1)),
+    ("fork", ([framed({"blockers": ["a shell"], "cwd": "/"})], 1)),
 )
 TARGETS = [
     Target(
