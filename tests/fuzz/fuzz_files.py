@@ -151,6 +151,7 @@ TARGETS = [
         "the loader of JSON",
         damaged(st.one_of(_RECORDS, _MIXED, DATA).map(_json)),
         _reading("t.json", _use_tasks),
+        (_json([{"\ud800": None}]),),
     ),
     Target("the loader of JSONL", damaged(_LINES), _reading("t.jsonl", _use_tasks)),
     Target("the loader of CSV", damaged(_ROWS.map(_csv)), _reading("t.csv", _use_tasks)),

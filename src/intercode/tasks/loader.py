@@ -179,7 +179,7 @@ def _to_task(
         if value is None or (isinstance(value, float) and math.isnan(value))
     }
     fields = {name: value for name, value in record.items() if name not in absent}
-    for field in fields.items():
+    for field in record.items():
         try:
             json.dumps(field, ensure_ascii=False, skipkeys=True, default=str).encode()
         except UnicodeEncodeError as error:  # such a text can neither be executed nor stored
