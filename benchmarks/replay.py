@@ -6,8 +6,9 @@ recorded reward, and how many tasks are solved.
     spider     Try Again with 1 and with 10 turns, ReAct, Plan & Solve; on MariaDB (recorded: MySQL)
     mbpp       Try Again with 7 turns
 
-`python benchmarks/replay.py [--set NAME …] [--json] [--out FILE] [--workers N] [RUN…]`, RUN as
-"react fs_1" or a part of it. A set without its public data, its root (`intercode image build
+`python benchmarks/replay.py [--set NAME …] [--part N] [--json] [--out FILE] [--workers N] [RUN…]`,
+RUN as "react fs_1" or a part of it; of each run all tasks are executed, or every Nth, once. A set
+without its public data, its root (`intercode image build
 v1-bash`) or MariaDB is skipped. Exit status 1 if a bound is missed; docs/fidelity.md has causes.
 """
 
@@ -114,7 +115,7 @@ RUNS = [
 ]
 
 
-def measure(run: Run, workers: int) -> dict[str, Any]:
+def measure(run: Run, workers: int, part: int) -> dict[str, Any]:
     """Return the keys of `intercode replay --json` without texts of the data, and `run`, `bound`,
     `episodes`, `episodes_agree`, `lasting_success_rate`, `seconds`.
 
@@ -126,7 +127,7 @@ def measure(run: Run, workers: int) -> dict[str, Any]:
     with run.options() as options:
         recording, factory, tasks = prepare_replay(log, ENVS[run.data_set], reward=None, **options)
     recorded = {task.id: recording.find(task) for task in tasks}
-    tasks = [task for task in tasks if recorded[task.id].task == task.id]
+    tasks = [task for task in tasks if recorded[task.id].task == task.id][::part]
     played: list[Episode] = []
     figures = replay(recording, factory, tasks, workers=workers, on_episode=played.append)
     quick = [
@@ -134,7 +135,7 @@ def measure(run: Run, workers: int) -> dict[str, Any]:
         for task in tasks
         if not any(turn.observation == TIMED_OUT for turn in recorded[task.id].turns)
     ]
-    for _ in range(run.executions - 1):
+    for _ in range(run.executions - 1 if part == 1 else 0):
         time.sleep(PAUSE)
         replay(recording, factory, quick, workers=workers, on_episode=played.append)
     executed = Counter(episode.task for episode in played)
@@ -172,14 +173,14 @@ def faults(run: Run, figures: Mapping[str, Any]) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = command(__doc__, out=True, workers=True)
+    parser = command(__doc__, out=True, workers=True, part=True)
     parser.add_argument("--set", action="append", choices=ENVS, help="only this one; repeatable")
     parser.add_argument("names", nargs="*", metavar="RUN", help="runs to execute; all by default")
     options = parser.parse_args()
     names = options.names or [""]
     sets = data.playable(options.set)
     runs = [run for run in RUNS if run.data_set in sets and any(name in run.name for name in names)]
-    measured = [(run, measure(run, options.workers)) for run in runs]
+    measured = [(run, measure(run, options.workers, options.part)) for run in runs]
     return finish(
         options,
         [row for run, figures in measured for row in rows(run, figures)],

@@ -40,10 +40,13 @@ COLLECTED = pytest.StashKey[list[pytest.Item]]()
 SETTINGS = {
     "INTERCODE_BENCH",
     "INTERCODE_BENCH_PYTHON",
+    "INTERCODE_CASES",
     "INTERCODE_DATA",
+    "INTERCODE_FIDELITY_ALL",
     "INTERCODE_FUZZ_SECONDS",
     "INTERCODE_NOTHING_SKIPS",
     "INTERCODE_SOAK_EPISODES",
+    "INTERCODE_WORLD",
     "INTERCODE_WRITE_GOLDEN",
 }
 """What a caller of the tests may set."""

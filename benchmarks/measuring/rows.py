@@ -59,7 +59,9 @@ class Row:
 # -- what a script is asked, and whether it can answer ---------------------------------------------
 
 
-def command(doc: str | None, *, out: bool = False, workers: bool = False) -> ArgumentParser:
+def command(
+    doc: str | None, *, out: bool = False, workers: bool = False, part: bool = False
+) -> ArgumentParser:
     """The options that all scripts have; a script adds its own."""
     parser = ArgumentParser(description=doc, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -73,6 +75,10 @@ def command(doc: str | None, *, out: bool = False, workers: bool = False) -> Arg
         )
     if workers:
         parser.add_argument("--workers", type=int, default=2)
+    if part:
+        parser.add_argument(
+            "--part", type=int, default=1, metavar="N", help="only every Nth task of each set"
+        )
     return parser
 
 

@@ -1,5 +1,8 @@
 """The public data, the root of InterCode v1's runs, and the scripts of benchmarks/; what is
-missing is said, and skips."""
+missing is said, and skips.
+
+CI plays a fixed tenth of each data set, `make fidelity-all` the whole.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,12 @@ from intercode_sandbox.image import V1_BASH as IMAGE
 from intercode_sandbox.image import build_image, image_path
 
 PROJECT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def part() -> int:
+    """Every how many tasks of a set one is played."""
+    return 1 if os.environ.get("INTERCODE_FIDELITY_ALL") else 10
 
 
 @pytest.fixture(scope="session")
@@ -51,13 +60,14 @@ def image() -> str:
 def measure(
     public_data: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., tuple[Any, Any]]:
-    """Runs a script of benchmarks/ and returns its rows, and what it wrote to `--out`.
+    """Runs a script of benchmarks/ and returns its rows, and what it wrote to `--out`. One that
+    plays whole sets is given a `part` of them.
 
     With `may_miss` a missed bound is no failure yet: the tests themselves hold what was measured to
     it.
     """
 
-    def run(script: str, *names: str, may_miss: bool = False) -> tuple[Any, Any]:
+    def run(script: str, *names: str, may_miss: bool = False, part: int = 1) -> tuple[Any, Any]:
         out = tmp_path_factory.mktemp(script) / "details.json"
         command = [
             sys.executable,
@@ -65,6 +75,7 @@ def measure(
             "--json",
             "--out",
             str(out),
+            *(["--part", str(part)] if part > 1 else []),
             *names,
         ]
         done = subprocess.run(

@@ -14,25 +14,34 @@ OTHERS = tuple(f"{style} fs_{number}" for style in ("react", "plan") for number 
 
 
 @pytest.fixture(scope="module")
-def measured(image: str, measure: Callable[..., tuple[Any, Any]]) -> dict[str, Any]:
-    _, details = measure("replay", "--set", "nl2bash", may_miss=True)
+def measured(image: str, measure: Callable[..., tuple[Any, Any]], part: int) -> dict[str, Any]:
+    _, details = measure("replay", "--set", "nl2bash", may_miss=True, part=part)
     return {run["run"]: run for run in details}
 
 
 @pytest.mark.parametrize("run", TRY_AGAIN)
-def test_rewards_agree_as_far_as_intercode_v1_own_do(measured: dict[str, Any], run: str) -> None:
-    assert measured[run]["agreement"] >= measured[run]["bound"]
+def test_rewards_agree_as_far_as_intercode_v1_own_do(
+    measured: dict[str, Any], run: str, part: int
+) -> None:
+    few = 0 if part == 1 else 0.1
+    assert measured[run]["agreement"] >= measured[run]["bound"] - few
 
 
 @pytest.mark.parametrize("run", TRY_AGAIN)
-def test_success_is_within_four_points_of_the_recorded(measured: dict[str, Any], run: str) -> None:
+def test_success_is_within_four_points_of_the_recorded(
+    measured: dict[str, Any], run: str, part: int
+) -> None:
     figures = measured[run]
+    near = 0.04 if part == 1 else 1.5 / figures["episodes"]
     assert figures["lasting_success_rate"] == pytest.approx(
-        figures["recorded_success_rate"], abs=0.04
+        figures["recorded_success_rate"], abs=near
     )
 
 
 @pytest.mark.parametrize("run", OTHERS)
-def test_runs_of_the_other_strategies_load_and_execute(measured: dict[str, Any], run: str) -> None:
-    assert measured[run]["turns"] > 100
-    assert measured[run]["agreement"] > (0.5 if run.endswith("fs_2") else 0.85)
+def test_runs_of_the_other_strategies_load_and_execute(
+    measured: dict[str, Any], run: str, part: int
+) -> None:
+    assert measured[run]["turns"] > 100 / part
+    few = 0 if part == 1 else 0.2
+    assert measured[run]["agreement"] > (0.5 if run.endswith("fs_2") else 0.85) - few
