@@ -4,7 +4,7 @@ form of a file by its objects, then text, calls, reasoning, end and tokens."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,7 +129,7 @@ def chat(events: Sequence[Object]) -> Said:
 
 # -- responses: items, each whole in its last event; then the whole response ----------------------
 
-BUILT_IN = {
+BUILT_IN: dict[str, Callable[[Object], list[str]]] = {
     "local_shell_call": lambda item: item["action"]["command"],
     "shell_call": lambda item: item["action"]["commands"],
     "apply_patch_call": lambda item: [item["operation"]["path"], item["operation"].get("diff", "")],
@@ -141,7 +141,7 @@ BUILT_IN = {
 def responses(events: Sequence[Object]) -> Said:
     response = events[-1].get("response") or events[-1]
     items = [event["item"] for event in events if event.get("type") == "response.output_item.done"]
-    items = items or response["output"]
+    items = items or response.get("output") or []
     executed = {item.get("call_id") for item in items if item["type"].endswith("_output")}
     text, thought, calls = "", "", list[Call]()
     for item in items:
@@ -199,9 +199,13 @@ def messages(events: Sequence[Object]) -> Said:
                     block[into] = block.get(into, "") + delta[name]
         elif kind == "message_delta":
             message |= event["delta"]
-            usage |= {name: count for name, count in event["usage"].items() if count is not None}
+            usage |= {
+                name: count
+                for name, count in (event.get("usage") or {}).items()
+                if count is not None
+            }
     named = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    stop = message["stop_reason"]
+    stop = message.get("stop_reason")
     return Said(
         "".join(block["text"] for block in blocks.values() if block["type"] == "text"),
         tuple(
@@ -211,7 +215,7 @@ def messages(events: Sequence[Object]) -> Said:
         ),
         "".join(block["thinking"] for block in blocks.values() if block["type"] == "thinking"),
         STOPS.get(stop, stop),
-        (sum(usage.get(name) or 0 for name in named), usage["output_tokens"]),
+        (sum(usage.get(name) or 0 for name in named), usage.get("output_tokens")),
         (usage.get("output_tokens_details") or {}).get("thinking_tokens") or 0,
     )
 
