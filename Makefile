@@ -4,9 +4,11 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 DEMO_STAMP := .venv/.ready-for-demo
 FRAMEWORKS := .venv-integrations
-PYTEST := $(BIN)/python -m pytest -n 2
+PYTEST := $(BIN)/python -m pytest -n auto
+BY_HAND := not soak and not integrations
+OUTSIDE := not fidelity and not world and not programs and $(BY_HAND)
 
-.PHONY: setup demo test test-rest fidelity soak integrations check docs pictures learn bench bench-all commands format clean
+.PHONY: setup demo test test-rest fidelity fidelity-all world gate lint soak integrations check docs pictures learn bench bench-all commands format clean
 
 setup: $(STAMP)
 
@@ -22,13 +24,22 @@ demo: $(DEMO_STAMP)
 	scripts/demo
 
 test: setup
-	$(PYTEST) -m "not rest and not fidelity and not soak and not integrations" --durations=10
+	$(PYTEST) -m "not rest and $(OUTSIDE)" --durations=10
 
 test-rest: setup
-	$(PYTEST) -m "rest and not fidelity and not soak and not integrations" --durations=10
+	$(PYTEST) -m "rest and $(OUTSIDE)" --durations=10
 
 fidelity: setup
 	$(PYTEST) -m fidelity
+
+fidelity-all: setup
+	INTERCODE_FIDELITY_ALL=1 $(PYTEST) -m fidelity
+
+world: setup
+	$(PYTEST) -m world tests/world
+
+gate: setup lint
+	$(PYTEST) -m "$(BY_HAND)$(WITHOUT)" --maxfail=3 --durations=10
 
 soak: setup
 	$(BIN)/python -m pytest -m soak
@@ -42,11 +53,13 @@ $(FRAMEWORKS)/.ready: pyproject.toml scripts/integrations tests/integrations/ver
 	scripts/integrations $(PYTHON)
 	touch $@
 
-check: setup
+lint: setup
 	$(BIN)/ruff format --check src tests benchmarks examples scripts
 	$(BIN)/ruff check src tests benchmarks examples scripts
+
+check: lint
 	$(BIN)/mypy
-	$(PYTEST) -m "not slow and not fidelity and not soak and not integrations"
+	$(PYTEST) -m "not slow and $(OUTSIDE)"
 
 format: setup
 	$(BIN)/ruff format src tests benchmarks examples scripts

@@ -10,7 +10,9 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,10 @@ WINGS = {
 }
 """A test whose folder or file is named after one of these is left to `make test-rest`, unless it is
 marked `journey`: test_cli_generate.py, but not test_cli_eval.py."""
+LATELY = 10
+"""The tests of what so many commits changed are run first."""
+PARTS = ("fidelity", "world", "programs", "rest")
+"""The marks of what `make test` leaves out and CI runs."""
 COLLECTED = pytest.StashKey[list[pytest.Item]]()
 """All tests that were collected, also those that a mark then leaves out."""
 SETTINGS = {
@@ -111,9 +117,42 @@ def collected(request: pytest.FixtureRequest) -> list[pytest.Item]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, or one process would end it while the other has nothing
-    left."""
-    items.sort(key=lambda item: not (marked(item, "alone") or marked(item, "long")))
+    """Begin with quick tests of what changed lately, which fail soonest if anything does, and go on
+    with what takes longest, or one process would end it while the others have nothing left."""
+    changed = changed_names()
+
+    def place(item: pytest.Item) -> int:
+        if not marked(item, "slow") and changed & names_in(item.path):
+            return 0
+        return 1 if marked(item, "alone") or marked(item, "long") else 2
+
+    items.sort(key=place)
+
+
+def names_in(path: Path) -> set[str]:
+    """The names of a file and its folders, and the words of its own: `envs`, `test_verify`,
+    `verify`."""
+    words = re.split(r"[_.]", path.name)
+    return {*path.parts[-3:-1], path.stem, *words} - {"", "test", "py", "tests"}
+
+
+def changed_names() -> set[str]:
+    """Names of the rooms, modules and test files that the last commits changed; none where git
+    cannot tell."""
+    command = ["git", "diff", "--name-only", f"HEAD~{LATELY}", "--", "src/*.py", "tests/*.py"]
+    listed = subprocess.run(
+        command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False
+    )
+    names = set[str]()
+    for line in listed.stdout.splitlines():
+        path = Path(line)
+        names |= {path.stem} if path.parts[0] == "tests" else {path.stem, *path.parts[2:-1]}
+    return names - {"__init__"}
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Two processes a core: many tests wait for a program, a clock or a disk."""
+    return 2 * len(os.sched_getaffinity(0))
 
 
 def marked(item: pytest.Item, name: str) -> bool:
@@ -147,7 +186,18 @@ def text_of(file: Path) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """$INTERCODE_NOTHING_SKIPS makes a skipped test a failure of the whole."""
+    """The cases of each part and their seconds in all processes. $INTERCODE_NOTHING_SKIPS makes a
+    skipped test a failure of the whole."""
+    cases, seconds = Counter[str](), Counter[str]()
+    for report in (one for reports in terminalreporter.stats.values() for one in reports):
+        if isinstance(report, pytest.TestReport):
+            part = next((mark for mark in PARTS if mark in report.keywords), "test")
+            cases[part] += report.when == "call"
+            seconds[part] += report.duration
+    for part in seconds:
+        terminalreporter.line(
+            f"{part}: {cases[part]} cases, {seconds[part]:.0f} s in all processes"
+        )
     skipped = terminalreporter.stats.get("skipped", [])
     if os.environ.get("INTERCODE_NOTHING_SKIPS") and skipped:
         terminalreporter.section("skipped, where nothing may")
