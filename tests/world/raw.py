@@ -107,7 +107,7 @@ def kaggledbqa(record: dict[str, Any]) -> Entry:
 def agentbench_os(record: dict[str, Any]) -> Entry:
     """Everything that makes the world or the gold is in the record, or a file is named for it. The
     second part of a list `check` compares two answers, as Bash does here."""
-    evaluation = record["evaluation"]
+    evaluation = record.get("evaluation") or {}
     check = evaluation.get("check")
     parts = [
         record.get("create"),
@@ -139,7 +139,7 @@ def _challenge_lacks(folder: Path, given: dict[str, Any]) -> Iterator[str]:
         yield "network"
     if given.get("compose"):
         texts = [file.read_text("utf-8") for file in folder.glob("*compose.y*ml")]
-        services = [yaml.safe_load(text).get("services") or {} for text in texts]
+        services = [(yaml.safe_load(text) or {}).get("services") or {} for text in texts]
         containers = [container for named in services for container in named.values()]
         yield from _server_lacks(folder, given, containers)
     elif given.get("internal_port") or "{box}" in given["description"]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import json
 import re
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from intercode.agents import gold, noop
 from intercode.errors import IntercodeError
 from intercode.runner.run import evaluate
 from intercode.types import Episode, Task
+from intercode.validate.check import check_texts
 
 pytestmark = pytest.mark.world
 
@@ -34,8 +36,8 @@ ADVICE = "--gold-fields"
 @dataclass(frozen=True)
 class Set:
     """`rule` reads a record, `folder` all tasks of a folder. `lacks` and `says` are for a set of
-    which nothing can be played. `wrong` tells what is wrong today, `counts`, `asks`, or the kinds
-    whose reasons are."""
+    which nothing can be played. `wrong` tells what is wrong today: `counts`, `asks`, `static`, or
+    the kinds whose reasons are."""
 
     env: str
     rule: raw.Rule | None = None
@@ -52,7 +54,7 @@ class Set:
 
 
 def bench(*wrong: str) -> Set:
-    return Set("harbor", folder=raw.terminal_bench, wrong=wrong)
+    return Set("harbor", folder=raw.terminal_bench, wrong=("static", *wrong))
 
 
 def no_tasks(env: str, lacks: str, *says: str, right: bool = False) -> Set:
@@ -80,7 +82,7 @@ SETS = {
     "tb-deveval": bench(),
     "tb-swebench": bench(),
     "tb-lcbpro": bench("asks"),  # the word "base", which names one of the descriptions
-    "multimedia": Set("harbor", folder=raw.harbor),
+    "multimedia": Set("harbor", folder=raw.harbor, wrong=("static",)),
     "agentbench-dbbench": Set("sql", raw.asking("description"), wrong=("counts",)),
     "agentbench-os": Set("bash", raw.agentbench_os, kinds=("files",), wrong=("counts", "files")),
     "spider2": no_tasks("sql", "gold", "gold"),
@@ -280,6 +282,17 @@ def test_a_challenge_is_left_out_for_what_it_lacks(parts: Parts, name: str, kind
     lacking_only_this = {entry.id for entry in folder.entries if entry.lacks == {kind}}
     assert stated - lacking == set()
     assert lacking_only_this - stated == set()
+
+
+@pytest.mark.parametrize("name", rows("static", FOLDERS))
+def test_a_static_check_names_what_cannot_be_played(world: Path, name: str) -> None:
+    """Harbor's and Terminal-Bench's tasks lie there without Dockerfile and tests: all of them."""
+    row, tasks = SETS[name], world / name / "tasks"
+    assert row.folder
+    unplayable = [entry.id for entry in row.folder(tasks) if entry.lacks or row.env == "harbor"]
+    findings = json.dumps(check_texts(row.env, data=tasks))
+    assert unplayable
+    assert [task for task in unplayable if json.dumps(task) not in findings] == []
 
 
 @pytest.mark.xfail(strict=True, raises=KeyError, reason=FILES)
