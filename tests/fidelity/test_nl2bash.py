@@ -42,6 +42,6 @@ def test_doing_nothing_solves_few_tasks_but_earns_much_of_the_papers_reward(
     measured: dict[str, Any], agent: str, part: int
 ) -> None:
     assert measured["paper"]["solved"][agent] <= 0.125 * measured["paper"]["tasks"] + (part > 1)
-    mean = pytest.approx(0.69, abs=0.02 if part == 1 else 0.07)
+    mean = pytest.approx(0.69, abs=0.02 if part == 1 else 0.1)
     assert measured["paper"]["mean"][agent] == mean
-    assert measured["exact"]["mean"][agent] <= 0.1
+    assert measured["exact"]["mean"][agent] <= (0.1 if part == 1 else 0.2)

@@ -23,7 +23,7 @@ def measured(image: str, measure: Callable[..., tuple[Any, Any]], part: int) -> 
 def test_rewards_agree_as_far_as_intercode_v1_own_do(
     measured: dict[str, Any], run: str, part: int
 ) -> None:
-    few = 0 if part == 1 else 0.1
+    few = 0 if part == 1 else 0.25  # one task of six
     assert measured[run]["agreement"] >= measured[run]["bound"] - few
 
 
@@ -42,6 +42,6 @@ def test_success_is_within_four_points_of_the_recorded(
 def test_runs_of_the_other_strategies_load_and_execute(
     measured: dict[str, Any], run: str, part: int
 ) -> None:
-    assert measured[run]["turns"] > 100 / part
+    assert measured[run]["turns"] > (100 if part == 1 else 7)
     few = 0 if part == 1 else 0.2
     assert measured[run]["agreement"] > (0.5 if run.endswith("fs_2") else 0.85) - few

@@ -18,6 +18,7 @@ from intercode.runner.run import evaluate
 from intercode.types import Task
 from intercode.user import facet_issues
 
+N = 10
 ENTRIES = tomllib.loads((Path(intercode.generate.__file__).parent / "asks.toml").read_text("utf-8"))
 
 
@@ -43,7 +44,7 @@ def test_each_omission_is_of_a_choice_that_is_hard_to_guess(name: str) -> None:
 @pytest.mark.parametrize(("name", "asks"), [("sql-shop", 2), ("bash-tables", 1)])
 def test_asking_solves_what_a_guess_does_not(tmp_path: Path, name: str, asks: int) -> None:
     needs_bwrap()
-    generate(name, n=15, seed=4, asks=asks, out=tmp_path / "data")
+    generate(name, n=N, seed=4, asks=asks, out=tmp_path / "data")
     factory = prepare(FAMILIES[name].env, data=str(tmp_path / "data"))
     assert {len(task.extra["facets"]) for task in factory.tasks} == {asks}
     solved = {
@@ -52,15 +53,12 @@ def test_asking_solves_what_a_guess_does_not(tmp_path: Path, name: str, asks: in
         )
         for agent in (gold, asker, guesser, noop)
     }
-    assert (solved["gold"], solved["asker"], solved["noop"]) == (15, 15, 0)
-    assert solved["guesser"] < 15  # so few tasks often have their kind's only value
+    assert (solved["gold"], solved["asker"], solved["noop"]) == (N, N, 0)
+    assert solved["guesser"] < N  # so few tasks often have their kind's only value
     for task in factory.tasks:
         assert facet_issues(task) == []
         right = [facet["reply"].lower() for facet in task.extra["facets"]]
         assert not any(reply in task.query.lower() for reply in right)
-    again = tmp_path / "again"
-    generate(name, n=15, seed=4, asks=asks, out=again)
-    assert (again / "tasks.jsonl").read_bytes() == (tmp_path / "data/tasks.jsonl").read_bytes()
 
 
 def test_a_family_without_omissions_says_which_have_some(tmp_path: Path) -> None:

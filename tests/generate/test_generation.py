@@ -47,43 +47,43 @@ def stop_after(count: int) -> Any:
 @pytest.mark.slow
 def test_an_interrupted_generation_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     needs_bwrap()
-    generate(SQL, n=40, seed=2, out=tmp_path / "whole")
+    generate(SQL, n=20, seed=2, out=tmp_path / "whole")
     with pytest.raises(Stopped):
-        generate(SQL, n=40, seed=2, out=tmp_path / "parts", on_task=stop_after(30))
+        generate(SQL, n=20, seed=2, out=tmp_path / "parts", on_task=stop_after(12))
     assert len(records(tmp_path / "parts")) > 0
     with pytest.raises(UsageError, match="parts exists; resume it, name a new folder"):
-        generate(SQL, n=40, seed=2, out=tmp_path / "parts")
+        generate(SQL, n=20, seed=2, out=tmp_path / "parts")
     begun = contents(tmp_path / "parts")
     with pytest.raises(UsageError, match="begun with other options"):
-        generate(SQL, n=40, seed=3, out=tmp_path / "parts", resume=True)
+        generate(SQL, n=20, seed=3, out=tmp_path / "parts", resume=True)
     progress = tmp_path / "parts" / "progress.jsonl"
     whole = progress.read_text()
     progress.write_text(f"{whole}?\n")
     with pytest.raises(UsageError, match=r"progress\.jsonl is damaged"):
-        generate(SQL, n=40, seed=2, out=tmp_path / "parts", resume=True)
+        generate(SQL, n=20, seed=2, out=tmp_path / "parts", resume=True)
     progress.write_text(whole)
     assert contents(tmp_path / "parts") == begun
     progress.write_text(f'{whole}{{"unit": 99, "ta')  # a line cut off by a crash
-    generate(SQL, n=40, seed=2, out=tmp_path / "parts", resume=True)
+    generate(SQL, n=20, seed=2, out=tmp_path / "parts", resume=True)
     assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
     with pytest.raises(UsageError, match="finished; nothing is left to resume"):
-        generate(SQL, n=40, seed=2, out=tmp_path / "parts", resume=True)
+        generate(SQL, n=20, seed=2, out=tmp_path / "parts", resume=True)
 
 
 def test_only_a_generation_is_resumed(tmp_path: Path) -> None:
     (tmp_path / "tasks.jsonl").write_text("mine\n")
     with pytest.raises(UsageError, match="exists; name a new folder"):
-        generate(SQL, n=40, seed=2, out=tmp_path, resume=True)
+        generate(SQL, n=20, seed=2, out=tmp_path, resume=True)
     assert (tmp_path / "tasks.jsonl").read_text() == "mine\n"
 
 
 @pytest.mark.slow
 def test_a_card_says_how_a_folder_was_made_and_the_test_split_is_a_ladder(tmp_path: Path) -> None:
     needs_bwrap()
-    generate(SQL, n=60, seed=4, out=tmp_path / "data")
+    generate(SQL, n=30, seed=4, out=tmp_path / "data")
     card = json.loads((tmp_path / "data" / "card.json").read_text())
-    assert (card["family"], card["n"], card["seed"]) == (SQL, 60, 4)
-    assert card["splits"] == {"train": 48, "test": 12}
+    assert (card["family"], card["n"], card["seed"]) == (SQL, 30, 4)
+    assert card["splits"] == {"train": 24, "test": 6}
     assert set(card["digests"]) == {"tasks", "files"}
     assert all(0 < part <= 1 for part in card["yields"].values())
     tasks = records(tmp_path / "data")
@@ -116,9 +116,9 @@ def test_some_kinds_alone_can_be_generated(tmp_path: Path) -> None:
 def test_one_split_of_some_difficulties_is_drawn_alone_and_again_the_same(tmp_path: Path) -> None:
     needs_bwrap()
     for folder in ("data", "again"):
-        generate(SQL, n=12, seed=3, out=tmp_path / folder, split="test", difficulty=[2, 1])
+        generate(SQL, n=10, seed=3, out=tmp_path / folder, split="test", difficulty=[2, 1])
     tasks = records(tmp_path / "data")
-    assert [task["split"] for task in tasks] == ["test"] * 12
+    assert [task["split"] for task in tasks] == ["test"] * 10
     assert {task["difficulty"] for task in tasks} == {1, 2}
     assert {task["distance"] for task in tasks} == {0, 1, 2, 3, 4}
     assert contents(tmp_path / "data") == contents(tmp_path / "again")

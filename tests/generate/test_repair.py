@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     needs_bwrap()
     out = tmp_path_factory.mktemp("generated") / "data"
-    generate("bash-repair", n=30, seed=4, out=out)
+    generate("bash-repair", n=12, seed=4, out=out, kinds=["build", "script"])
     return out
 
 
