@@ -9,7 +9,6 @@ from itertools import combinations, product
 
 import pytest
 from played import CONFIG, fine, played
-from scipy import stats
 
 from intercode.report.analysis import compare, interval_of_difference, sign_flip_test
 from intercode.report.summary import pass_at_k
@@ -26,6 +25,9 @@ def outcomes(prefix: str, *solved: Sequence[int]) -> list[Episode]:
 
 @pytest.mark.parametrize(("gained", "lost"), [(0, 0), (1, 0), (7, 3), (392, 12)])
 def test_with_one_epoch_p_is_mcnemars_exact(gained: int, lost: int) -> None:
+    # each process of a test run collects this file, and the import takes a second
+    from scipy import stats
+
     differences = [Fraction(1)] * gained + [Fraction(-1)] * lost + [Fraction(0)] * 20
     expected = stats.binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
     assert sign_flip_test(differences) == pytest.approx(expected, rel=1e-9)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from intercode.agents.tfidf import cosine, nearest, similarity, vectors, words
 
@@ -19,6 +18,9 @@ ODD = [
 
 
 def oracle(documents: list[str]) -> list[list[float]]:
+    # each process of a test run collects this file, and the import takes a second
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     matrix = TfidfVectorizer().fit_transform(documents)
     return (matrix @ matrix.T).toarray().tolist()  # type: ignore[no-any-return]
 
