@@ -41,7 +41,7 @@ def test_each_omission_is_of_a_choice_that_is_hard_to_guess(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "asks"), [("sql-shop", 2), ("bash-tables", 1)])
+@pytest.mark.parametrize(("name", "asks"), [("sql-shop", 2), ("bash-logs", 1)])
 def test_asking_solves_what_a_guess_does_not(tmp_path: Path, name: str, asks: int) -> None:
     needs_bwrap()
     generate(name, n=N, seed=4, asks=asks, out=tmp_path / "data")

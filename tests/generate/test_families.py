@@ -111,13 +111,13 @@ def test_all_levels_are_there_and_some_kinds_are_held_out(name: str) -> None:
 
 
 def test_a_kind_that_is_held_out_is_in_the_test_split_alone(family: tuple[str, Path]) -> None:
-    _, folder = family
+    name, folder = family
     kinds: dict[str, set[str]] = {"train": set(), "test": set()}
     for task in records(folder):
         kinds[task["split"]].add(task["kind"])
         assert not task.get("held_out") or task["split"] == "test"
     held_out = {task["kind"] for task in records(folder) if task.get("held_out")}
-    assert held_out
+    assert held_out or name not in ASKING  # of which two tasks may have none
     assert held_out.isdisjoint(kinds["train"])
 
 
