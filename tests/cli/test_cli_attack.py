@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from docker_images import debian, require_docker
-from orchard import DUCKDB, ENGINES, skip_unless_there
+from orchard import ENGINES, skip_unless_there
 
 import intercode
 from intercode.envs.bash.language import LANGUAGE as BASH
@@ -21,7 +21,8 @@ from intercode_sandbox.attacks import LIMITS
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.apart]
 
 OWN = """
-from intercode import SqlEnv
+from dataclasses import replace
+from intercode import PythonEnv, SqlEnv
 from intercode.errors import DataError
 from intercode.types import Score
 
@@ -37,6 +38,10 @@ class Picky(SqlEnv):
         if record["db"] == "orchard":
             raise DataError("no orchards here")
         return record
+
+
+class Graded(PythonEnv):
+    language = replace(PythonEnv.language, shell="")
 """
 ON_DOCKER = {
     "a fork bomb", "memory in /dev/shm", "a disk filler", "mounting", "unshare of a user namespace",
@@ -46,10 +51,18 @@ ON_DOCKER = {
 
 
 @pytest.mark.parametrize(
-    "words", ["bash", "python", *(f"sql --engine {name}" for name in (*ENGINES, DUCKDB))]
+    "words",
+    [
+        "bash --limit 1",
+        f"own:Graded --limit 1 --data {STARTER / 'python'}",
+        *(f"sql --engine {engine}" for engine in ENGINES),
+    ],
+    ids=["bash", "python", *ENGINES],
 )
-def test_what_ships_holds_everything(cli: Any, words: str) -> None:
-    """The attacks on CTF alone are in tests/exploits/."""
+def test_what_ships_holds_everything(cli: Any, tmp_path: Path, words: str) -> None:
+    """In Python the attacks on the reward: those on the sandbox, which is that of Bash, the attacks
+    on CTF alone and those on an engine of the user's own are in tests/exploits/."""
+    (tmp_path / "own.py").write_text(OWN)
     if words.startswith("sql"):
         skip_unless_there(words.split()[-1])
     done = cli("attack", *words.split(), "--json")

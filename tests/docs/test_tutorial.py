@@ -61,9 +61,17 @@ def test_the_package_has_a_page_whose_links_lead_somewhere(
     assert [link for link in links if not link.startswith("https://")] == []
 
 
-def test_a_new_user_gets_what_the_tutorial_prints(following: Follow, tmp_path: Path) -> None:
+@pytest.mark.parametrize("attack", [False, pytest.param(True, marks=pytest.mark.soak)])
+def test_a_new_user_gets_what_the_tutorial_prints(
+    following: Follow, tmp_path: Path, attack: bool
+) -> None:
+    """`intercode attack` tries everything on the sandbox again, as tests/cli/test_cli_attack.py
+    does in Bash."""
     where = "import intercode, pathlib; print(pathlib.Path(intercode.__file__).parents[1].name)"
-    following([Step(None, f'python -c "{where}"', "site"), *steps(PLAIN + LANGUAGE)])
+    page = steps(PLAIN + LANGUAGE)
+    chosen = [step for step in page if attack or not step.text.startswith("intercode attack ")]
+    assert len(chosen) == len(page) - (not attack)
+    following([Step(None, f'python -c "{where}"', "site"), *chosen])
     assert {"tasks.jsonl", "setup.sh", "garden.py", "test_garden.py"} <= {
         path.name for path in tmp_path.iterdir()
     }
