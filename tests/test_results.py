@@ -30,5 +30,5 @@ def test_a_stored_run_tells_why_each_episode_failed(path: Path) -> None:
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)
 def test_a_stored_run_is_executed_again_with_the_same_rewards(path: Path) -> None:
     needs_bwrap()
-    result = replay(*prepare_replay(str(path), None, limit=2))
+    result = replay(*prepare_replay(str(path), None, limit=4))
     assert result["turns"] == result["agree"]
