@@ -47,7 +47,7 @@ def test_records_hold_what_the_readme_counts() -> None:
 @pytest.fixture(scope="module")
 def env() -> Iterator[Any]:
     needs_bwrap()
-    made = intercode.make("python", max_turns=None, seconds=2.0)
+    made = intercode.make("python", max_turns=None, seconds=6.0)
     yield made
     made.close()
 
