@@ -1,6 +1,7 @@
 """The order of the rooms: what keeps the house small."""
 
 import ast
+import functools
 import importlib
 import os
 import subprocess
@@ -43,6 +44,12 @@ WINGS = FLOORS[-1]
 LANGUAGES = {path.name for path in (SOURCE / "envs").iterdir() if (path / "env.py").exists()}
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+@functools.cache
 def imports() -> list[tuple[str, str]]:
     """Each module and a module of intercode that it imports, in functions and for type checking as
     well."""
@@ -53,7 +60,7 @@ def imports() -> list[tuple[str, str]]:
             .removesuffix("__init__")
             .removesuffix(".")
         )
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if (
                 isinstance(node, ast.ImportFrom)
                 and node.level == 0
@@ -131,7 +138,7 @@ def test_the_house_has_few_rooms_and_the_documents_name_each() -> None:
 
 def test_the_sandbox_is_a_library_that_imports_the_standard_library_alone() -> None:
     for path in LIBRARY.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(tree_of(path)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.level == 0:
                 names = [str(node.module)]
@@ -178,7 +185,7 @@ def test_ray_is_imported_by_the_cluster_alone_and_only_when_it_is_used() -> None
 
     using = set()
     for path in SOURCE.rglob("*.py"):
-        tree = ast.parse(path.read_text())
+        tree = tree_of(path)
         if any(name.split(".")[0] == "ray" for node in ast.walk(tree) for name in names(node)):
             using.add(".".join(path.relative_to(SOURCE).parts[:2]))
         assert not any(name.split(".")[0] == "ray" for node in tree.body for name in names(node)), (
@@ -191,7 +198,7 @@ def test_locals_are_named_after_what_they_hold() -> None:
     banned = {"found", "each", "made", "kept", "own", "theirs"}
     bindings = set()
     for path in SOURCE.rglob("*.py"):
-        for function in ast.walk(ast.parse("" if "starter" in path.parts else path.read_text())):
+        for function in () if "starter" in path.parts else ast.walk(tree_of(path)):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 for node in ast.walk(function):
                     match node:

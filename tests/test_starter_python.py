@@ -47,7 +47,7 @@ def test_records_hold_what_the_readme_counts() -> None:
 @pytest.fixture(scope="module")
 def env() -> Iterator[Any]:
     needs_bwrap()
-    made = intercode.make("python", max_turns=None, seconds=2.0)
+    made = intercode.make("python", max_turns=None, seconds=6.0)
     yield made
     made.close()
 
@@ -62,10 +62,10 @@ def test_a_second_solution_built_differently_is_right(env: Any) -> None:
     assert [name for name, code in SECOND.items() if not solves(env, TASKS[name], code)] == []
 
 
-@pytest.mark.slow
-def test_a_near_miss_is_wrong(env: Any) -> None:
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.soak)])
+def test_a_near_miss_is_wrong(env: Any, every: int) -> None:
     assert set(MISSES) == set(TASKS)
-    for name, (right, wrong) in MISSES.items():
+    for name, (right, wrong) in list(MISSES.items())[::every]:
         assert right in TASKS[name].gold, name
         assert not solves(env, TASKS[name], TASKS[name].gold.replace(right, wrong)), name
 

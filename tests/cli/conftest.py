@@ -117,6 +117,23 @@ def _own_state(folder: Path, variables: dict[str, str]) -> Iterator[None]:
                     del sys.modules[name]
 
 
+@pytest.fixture(scope="module")
+def run_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Runs `intercode` in a folder that the tests of a file share, and returns the folder; `files`
+    are written there first."""
+    needs_bwrap()
+    folder = tmp_path_factory.mktemp("once")
+
+    def run(*words: object, files: dict[str, str] | None = None) -> Path:
+        for name, text in (files or {}).items():
+            (folder / name).write_text(text)
+        done = _within([*map(str, words)], folder, {})
+        assert done.status == 0, done.err
+        return folder
+
+    return run
+
+
 @pytest.fixture(scope="session")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_box(tmp_path_factory.mktemp("box"), TASKS)

@@ -13,7 +13,7 @@ from cli_words import TASKS
 from intercode.rescoring.recordings import load_recording
 from intercode.runs.store import read_run
 
-ENVIRONMENTS = ("bash", "sql", "python", "ctf")
+AGENTS = {"bash": "gold", "sql": "tools", "python": "gold", "ctf": "tools"}
 TOOLS = [
     {"calls": [{"name": "execute", "arguments": {"code": code}} for code in ("1", "2")]},
     {"calls": [{"name": "submit", "arguments": {}}]},
@@ -21,28 +21,27 @@ TOOLS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("env", ENVIRONMENTS)
+@pytest.mark.parametrize(("env", "agent"), AGENTS.items())
 def test_real_episodes_are_executed_again_from_their_trajectories(
-    tmp_path: Path, cli: Callable[..., Any], env: str
+    tmp_path: Path, cli: Callable[..., Any], env: str, agent: str
 ) -> None:
     (tmp_path / "replies.json").write_text(json.dumps(TOOLS))
-    for agent in ("gold", "tools"):
-        model = ("--model", "scripted:replies.json") if agent == "tools" else ()
-        cli("eval", env, "--agent", agent, *model, "--limit", 2, "--out", f"run-{agent}")
-        assert cli("export", f"run-{agent}", "--format", "atif", "--out", agent).status == 0
-        before, after = (
-            {
-                episode.task: [(turn.action, turn.observation) for turn in episode.turns]
-                for episode in episodes
-            }
-            for episodes in (
-                read_run(tmp_path / f"run-{agent}")[1],
-                load_recording(tmp_path / agent).episodes,
-            )
+    model = ("--model", "scripted:replies.json") if agent == "tools" else ()
+    cli("eval", env, "--agent", agent, *model, "--limit", 2, "--out", "run")
+    assert cli("export", "run", "--format", "atif", "--out", agent).status == 0
+    before, after = (
+        {
+            episode.task: [(turn.action, turn.observation) for turn in episode.turns]
+            for episode in episodes
+        }
+        for episodes in (
+            read_run(tmp_path / "run")[1],
+            load_recording(tmp_path / agent).episodes,
         )
-        assert before == after
-        again = cli("replay", agent, "--json").json
-        assert again["turns"] == again["agree"] == again["observations_equal"] > 3
+    )
+    assert before == after
+    again = cli("replay", agent, "--json").json
+    assert again["turns"] == again["agree"] == again["observations_equal"] > 3
 
 
 def foreign(folder: Path, query: str, command: str) -> None:

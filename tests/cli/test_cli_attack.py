@@ -13,7 +13,6 @@ from orchard import ENGINES, skip_unless_there
 
 import intercode
 from intercode.envs.bash.language import LANGUAGE as BASH
-from intercode.envs.python.language import LANGUAGE as PYTHON
 from intercode.redteam.run import find_targets, run_exploit
 from intercode.redteam.suite import list_exploits
 from intercode.tasks.dataset import STARTER
@@ -22,7 +21,8 @@ from intercode_sandbox.attacks import LIMITS
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.apart]
 
 OWN = """
-from intercode import SqlEnv
+from dataclasses import replace
+from intercode import PythonEnv, SqlEnv
 from intercode.errors import DataError
 from intercode.types import Score
 
@@ -38,6 +38,10 @@ class Picky(SqlEnv):
         if record["db"] == "orchard":
             raise DataError("no orchards here")
         return record
+
+
+class Graded(PythonEnv):
+    language = replace(PythonEnv.language, shell="")
 """
 ON_DOCKER = {
     "a fork bomb", "memory in /dev/shm", "a disk filler", "mounting", "unshare of a user namespace",
@@ -46,12 +50,22 @@ ON_DOCKER = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_what_ships_holds_everything(cli: Any, engine: str) -> None:
-    """Those on Bash and CTF are tried in tests/exploits/, with their controls; whole runs of all
-    environments are soak tests there."""
-    skip_unless_there(engine)
-    done = cli("attack", "sql", "--engine", engine, "--json")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "bash --limit 1",
+        f"own:Graded --limit 1 --data {STARTER / 'python'}",
+        *(f"sql --engine {engine}" for engine in ENGINES),
+    ],
+    ids=["bash", "python", *ENGINES],
+)
+def test_what_ships_holds_everything(cli: Any, tmp_path: Path, words: str) -> None:
+    """In Python the attacks on the reward: those on the sandbox, which is that of Bash, the attacks
+    on CTF alone and those on an engine of the user's own are in tests/exploits/."""
+    (tmp_path / "own.py").write_text(OWN)
+    if words.startswith("sql"):
+        skip_unless_there(words.split()[-1])
+    done = cli("attack", *words.split(), "--json")
     found = done.json
     assert [
         each for each in found["exploits"] if each["paid"] or each["escaped"] or not each["honest"]
@@ -69,20 +83,6 @@ def test_what_ships_holds_everything(cli: Any, engine: str) -> None:
         "honest",
         "why",
     }
-
-
-def test_pythons_own_attacks_hold() -> None:
-    everywhere = {(exploit.name, exploit.aim) for exploit in list_exploits(BASH)}
-    chosen = [
-        exploit
-        for exploit in list_exploits(PYTHON)
-        if (exploit.name, exploit.aim) not in everywhere
-    ]
-    assert len(chosen) > 10
-    with closing(intercode.make("python", limit=1, max_turns=None, limits=LIMITS)) as env:
-        target = find_targets(env)[0]
-        attempts = [run_exploit(env, exploit, target) for exploit in chosen]
-    assert [attempt for attempt in attempts if not (attempt.tried and attempt.held)] == []
 
 
 def test_ten_of_them_hold_in_docker(box: Path) -> None:

@@ -128,33 +128,29 @@ def test_every_plant_is_found_and_the_sound_tasks_are_not_blamed(
     )
 
 
-def test_a_sound_set_passes(cli: Any, box: Path) -> None:
-    done = cli("check", "bash", "--data", box, "--protocol", "paper")
-    assert (done.status, done.err) == (0, "")
-    assert (
-        done.out == "5 tasks: gold succeeds on 5, 0 differ between two executions, "
-        "doing nothing succeeds on 0\n"
-    )
-
-
-def test_tasks_of_another_set_are_named_and_counted(cli: Any, box: Path, tmp_path: Path) -> None:
+def test_a_sound_set_passes_and_tasks_of_another_set_are_named_and_counted(
+    cli: Any, box: Path, tmp_path: Path
+) -> None:
     copied = {"id": "copy", "query": "how many entries does /box have", "gold": "ls -A /box|wc -l"}
     moved = {"id": "moved", "query": "Print what /pot/c holds.", "gold": "cat /pot/c"}
     other = write_tasks(tmp_path / "other.jsonl", [copied, moved])
-    done = cli("check", "bash", "--data", box, "--against", other)
-    lines = done.out.splitlines()
-    assert (done.status, done.err, len(lines)) == (0, "", 4)
-    assert lines[-1] == f"in {other} too: 1, and almost the same: 1"
-    assert "in_both: asks the same as task copy of the other set but has another gold" in lines[0]
-    assert "near_in_both: is almost task moved of the other set" in lines[1]
-    alone = cli("check", "bash", "--static", "--against", "starter", alone=True)
-    assert (alone.status, "choose a --split" in alone.err) == (2, True)
+    done = cli("check", "bash", "--data", box, "--protocol", "paper", "--against", other)
+    assert (done.status, done.err) == (0, "")
+    same, almost, *counts = done.out.splitlines()
+    assert "in_both: asks the same as task copy of the other set but has another gold" in same
+    assert "near_in_both: is almost task moved of the other set" in almost
+    assert counts == [
+        "5 tasks: gold succeeds on 5, 0 differ between two executions, doing nothing succeeds on 0",
+        f"in {other} too: 1, and almost the same: 1",
+    ]
+    starter = cli("check", "bash", "--static", "--against", "starter")
+    assert (starter.status, "choose a --split" in starter.err) == (2, True)
 
 
 def test_a_misspelt_field_fails_the_check(cli: Any, tmp_path: Path) -> None:
     task = {"query": "Make the folder /box/new.", "gold": "mkdir -p /box/new", "verfy": "false"}
     data = write_tasks(tmp_path / "t.jsonl", [task])
-    done = cli("check", "bash", "--data", data, "--static", alone=True)
+    done = cli("check", "bash", "--data", data, "--static")
     why = "intercode: t: the field 'verfy' (task 0) is not read; did you mean 'verify'?\n"
     assert (done.status, done.err) == (1, why)
 
@@ -242,20 +238,19 @@ def test_broken_tasks_are_left_out_by_the_findings_in_the_cache(
     words = (
         "bash",
         "--data",
-        write_tasks(tmp_path / "t.jsonl", [*TASKS[:2], BAD]),
+        write_tasks(tmp_path / "t.jsonl", [TASKS[0], BAD]),
         "--tree",
         box / "tree",
         "--agent",
         "gold",
     )
     done = cli("eval", *words, "--exclude-broken", "--out", "run", "--json")
-    assert (done.status, done.json["episodes"], done.json["excluded"]) == (0, 2, ["bad"])
+    assert (done.status, done.json["episodes"], done.json["excluded"]) == (0, 1, ["bad"])
     assert "1 gold failed; `intercode check bash --data" in done.err
     why = json.loads((tmp_path / "run" / "run.json").read_text())["excluded"]["bad"]
     assert why.startswith("gold_fails: gold ends with status 1")
     assert "left out as broken: 1 task (run.json says why): bad" in cli("report", "run").out
-    assert cli("eval", "--resume", "run", "--json").json["episodes"] == 2
-    assert cli("eval", *words, "--json").json["episodes"] == 3
+    assert cli("eval", "--resume", "run", "--json").json["episodes"] == 1
     (kept,) = (empty_cache / "findings").iterdir()
     for content, excluded in (
         (

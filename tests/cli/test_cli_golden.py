@@ -47,7 +47,7 @@ def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[s
 def test_the_help_of_every_command(cli: Any) -> None:
     texts = []
     for path in commands(main):
-        done = cli(*path, "--help", alone=True)
+        done = cli(*path, "--help")
         assert done.status == 0
         texts.append(f"$ intercode {' '.join((*path, '--help'))}\n{done.out}")
     require_golden("help.txt", "\n".join(texts))
@@ -72,20 +72,20 @@ def test_the_keys_of_runs_and_of_json(cli: Any, tmp_path: Path) -> None:
     table: dict[str, Any] = {}
     for env in ENVIRONMENTS:
         run = f"run-{env}"
-        words = ("eval", env, "--agent", "gold", "--limit", "2", "--out", run, "--json")
+        words = ("eval", env, "--agent", "gold", "--limit", "1", "--out", run, "--json")
         table[f"eval {env}"] = keys(cli(*words).json)
         table[f"run.json {env}"] = keys(json.loads((tmp_path / run / "run.json").read_text()))
         lines = (tmp_path / run / "episodes.jsonl").read_text().splitlines()
         table[f"episodes.jsonl {env}"] = keys(json.loads(lines[0]))
     predictions = tmp_path / "predictions.txt"
-    predictions.write_text("ls /\npwd\n")
+    predictions.write_text("ls /\n")
     more = {
         "report": ("report", "run-bash", "--json"),
         "replay": ("replay", "run-bash", "--json"),
         "rescore": ("rescore", "run-sql", "--reward", "paper", "--json"),
-        "score": ("score", predictions, "--env", "bash", "--limit", "2", "--json"),
-        "check": ("check", "sql", "--limit", "2", "--json"),
-        "check --static": ("check", "sql", "--limit", "2", "--static", "--json"),
+        "score": ("score", predictions, "--env", "bash", "--limit", "1", "--json"),
+        "check": ("check", "sql", "--limit", "1", "--json"),
+        "check --static": ("check", "sql", "--limit", "1", "--static", "--json"),
         "doctor": ("doctor", "--json"),
     }
     for name, words in more.items():

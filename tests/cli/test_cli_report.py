@@ -5,33 +5,24 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_words import EVAL_KEYS, INTERCODE
-from kept import needs_bwrap
+from cli_words import EVAL_KEYS
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def runs(box: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(box: Path, run_once: Any) -> Path:
     """The folder of a run over two epochs that solves all, `gold`, and of one that solves two tasks
     of five."""
-    needs_bwrap()
-    folder = tmp_path_factory.mktemp("runs")
-    (folder / "answers").write_text(
-        "ls /box | wc -l\ncat /nowhere\ncat /nowhere\nls /box\ncat /box/a\n"
-    )
-    guess = "score answers --env bash --out guess"
-    gold = "eval bash --agent gold --epochs 2 --out gold"
-    for words in (guess, gold):
-        subprocess.run(
-            [INTERCODE, *words.split(), "--data", box], cwd=folder, capture_output=True, check=True
-        )
-    return folder
+    answers = "ls /box | wc -l\ncat /nowhere\ncat /nowhere\nls /box\ncat /box/a\n"
+    guess = ("score", "answers", "--env", "bash", "--data", box, "--out", "guess")
+    run_once(*guess, files={"answers": answers})
+    gold = ("eval", "bash", "--data", box, "--agent", "gold", "--epochs", 2, "--out", "gold")
+    return Path(run_once(*gold))
 
 
 @pytest.fixture(autouse=True)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_words import EVAL_KEYS, INTERCODE, write_tasks
-from kept import needs_bwrap
+from cli_words import EVAL_KEYS, write_tasks
 
 from intercode.runs.signing import with_signature
 
@@ -40,15 +38,9 @@ mixed.needs_model = False
 
 
 @pytest.fixture(scope="module")
-def played(box: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    needs_bwrap()
-    folder = tmp_path_factory.mktemp("played")
-    (folder / "mine.py").write_text(AGENT)
-    words = "eval bash --agent mine:mixed --epochs 2 --out run"
-    subprocess.run(
-        [INTERCODE, *words.split(), "--data", box], cwd=folder, capture_output=True, check=True
-    )
-    return folder / "run"
+def played(box: Path, run_once: Any) -> Path:
+    words = ("eval", "bash", "--data", box, "--agent", "mine:mixed", "--epochs", 2, "--out", "run")
+    return Path(run_once(*words, files={"mine.py": AGENT})) / "run"
 
 
 @pytest.fixture

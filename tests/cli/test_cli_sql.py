@@ -57,45 +57,37 @@ def test_golds_solve_all_and_nothing_solves_none(
         gold.json["success_rate"],
         gold.json["mean_turns"],
     )
+    require_equal(cli("replay", "gold", "--json"))
 
 
-@pytest.mark.rest
-def test_golds_solve_all_on_an_engine_of_the_users_own(cli: Any) -> None:
-    skip_unless_there(DUCKDB)
-    found = cli("eval", "sql", "--engine", DUCKDB, "--agent", "gold", "--robust", "--json").json
-    assert (found["success_rate"], found["robust_rate"], found["errors"]) == (1.0, 1.0, 0)
-    checked = cli("check", "sql", "--engine", DUCKDB, "--json").json
-    assert (checked["gold_ok"], checked["noop_paid"], checked["broken"]) == (65, 0, [])
-
-
-@pytest.mark.parametrize(("agent", "protocol"), [("gold", "submit"), ("retrieval", "paper")])
-def test_a_run_of_ours_is_the_same_when_executed_again(
-    cli: Any, orchard: Path, engine: str, agent: str, protocol: str
-) -> None:
-    cli(
-        "eval",
-        "sql",
-        "--agent",
-        agent,
-        "--protocol",
-        protocol,
-        "--out",
-        "run",
-        "--data",
-        orchard,
-        "--engine",
-        engine,
-    )
-    done = cli("replay", "run", "--json")
-    found = done.json
-    assert (done.status, done.err, set(found)) == (0, "", REPLAY_KEYS)
+def require_equal(replayed: Any) -> None:
+    found = replayed.json
+    assert (replayed.status, replayed.err, set(found)) == (0, "", REPLAY_KEYS)
     assert found["turns"] == found["agree"] == found["observations_equal"] > 6
     assert found["recorded_success_rate"] == found["replayed_success_rate"]
 
 
-def test_predictions_are_scored_in_both_forms(
-    cli: Any, orchard: Path, tmp_path: Path, engine: str
+@pytest.mark.rest
+@pytest.mark.parametrize("count", [6, pytest.param(65, marks=pytest.mark.soak)])
+def test_golds_solve_all_on_an_engine_of_the_users_own(cli: Any, count: int) -> None:
+    skip_unless_there(DUCKDB)
+    words = ("sql", "--engine", DUCKDB, "--limit", count, "--json")
+    found = cli("eval", *words, "--agent", "gold", "--robust").json
+    assert (found["success_rate"], found["robust_rate"], found["errors"]) == (1.0, 1.0, 0)
+    checked = cli("check", *words).json
+    assert (checked["gold_ok"], checked["noop_paid"], checked["broken"]) == (count, 0, [])
+
+
+def test_a_run_by_the_papers_protocol_is_the_same_when_executed_again(
+    cli: Any, orchard: Path
 ) -> None:
+    skip_unless_there("mariadb")
+    world = ("--data", orchard, "--engine", "mariadb")
+    cli("eval", "sql", "--agent", "retrieval", "--protocol", "paper", "--out", "run", *world)
+    require_equal(cli("replay", "run", "--json"))
+
+
+def test_predictions_are_scored_in_both_forms(cli: Any, orchard: Path, tmp_path: Path) -> None:
     answers = {**GOLDS, "count": "SELECT 8", "none": None, "kinds": "SELECT oops"}
     lines = [
         json.dumps({"task": task, "action": action}) + "\n" for task, action in answers.items()
@@ -106,19 +98,8 @@ def test_predictions_are_scored_in_both_forms(
     )
     seen = []
     for name in ("ids.jsonl", "lines.sql"):
-        done = cli(
-            "score",
-            name,
-            "--env",
-            "sql",
-            "--data",
-            orchard,
-            "--engine",
-            engine,
-            "--out",
-            name + ".run",
-            "--json",
-        )
+        words = ("score", name, "--env", "sql", "--data", orchard, "--out", f"{name}.run", "--json")
+        done = cli(*words)
         assert (done.status, done.json["episodes"], done.json["errors"]) == (0, 7, 0)
         seen.append(by_task(tmp_path / (name + ".run")))
     assert seen[0] == seen[1]

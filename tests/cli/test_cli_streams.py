@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_words import INTERCODE
@@ -23,6 +24,12 @@ def one(tmp_path: Path) -> Path:
         json.dumps({"id": "sum", "query": "Print 1 + 1", "gold": "echo 2"}) + "\n"
     )
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def played(run_once: Any, box: Path) -> Path:
+    """A folder with a run."""
+    return Path(run_once("eval", "bash", "--data", box, "--agent", "gold", "--out", "run"))
 
 
 def shell(line: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -42,9 +49,8 @@ def test_a_closed_pipe_is_no_crash(one: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["show run", "report run", "report run --json", "data list", "--help", "eval --help"]
 )
-def test_a_reader_who_has_enough_is_no_failed_check(one: Path, line: str) -> None:
-    shell(f"$INTERCODE {EVAL} --out run", one)
-    done = shell(f"$INTERCODE {line} | true; exit ${{PIPESTATUS[0]}}", one)
+def test_a_reader_who_has_enough_is_no_failed_check(played: Path, line: str) -> None:
+    done = shell(f"$INTERCODE {line} | true; exit ${{PIPESTATUS[0]}}", played)
     assert (done.returncode, done.stderr) == (141, "")
 
 

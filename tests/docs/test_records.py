@@ -3,10 +3,11 @@ is read by the code, and no variable is left out."""
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.errors import UsageError
+from intercode import InterCodeEnv
 
 ROOT = Path(__file__).parents[2]
 SOURCES = "\n".join(path.read_text("utf-8") for path in ROOT.glob("src/intercode*/**/*.py"))
@@ -43,37 +44,62 @@ def examples() -> Iterator[tuple[str, str, str]]:
             yield section.partition("\n")[0], *row
 
 
+def tasks_of(heading: str) -> list[dict[str, Any]]:
+    """A task for each example; nobody has built the image here."""
+    _, base = BASES[heading]
+    rows = [(field, example) for other, field, example in examples() if other == heading]
+    return [
+        {"id": field, **base, **json.loads(f"{{{example}}}")}
+        for field, example in rows
+        if field != "image"
+    ]
+
+
+@pytest.fixture(scope="module")
+def env_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], InterCodeEnv]]:
+    """Makes the environment on all examples below a heading, once."""
+    needs_bwrap()
+    folder = tmp_path_factory.mktemp("records")
+    (folder / "harbour.sql").write_text(USERS)
+    with ExitStack() as stack:
+
+        @functools.cache
+        def make(heading: str) -> InterCodeEnv:
+            name, _ = BASES[heading]
+            (folder / f"{heading}.json").write_text(json.dumps(tasks_of(heading)))
+            options: dict[str, Any] = {"data": folder / f"{heading}.json"}
+            if name == "sql":
+                options |= {"databases": folder, "engine": "sqlite"}
+            if name == "ctf":
+                playable = intercode.prepare(name, **options).tasks
+                assert "setup" not in {task.id for task in playable}, "it needs the network"
+                options["everything"] = True
+            return stack.enter_context(closing(intercode.make(name, **options)))
+
+        yield make
+
+
 @pytest.mark.parametrize(("heading", "field", "example"), list(examples()))
 def test_each_example_of_a_field_plays(
-    heading: str, field: str, example: str, tmp_path: Path
+    heading: str, field: str, example: str, env_of: Callable[[str], InterCodeEnv]
 ) -> None:
-    needs_bwrap()
-    name, base = BASES[heading]
     assert re.search(rf"\b{field}\b", SOURCES), "no code reads the field"
     given = json.loads(f"{{{example}}}")
     assert field in given
     if field == "image":
-        return  # nobody has built it here
-    (tmp_path / "tasks.json").write_text(json.dumps([{**base, **given}]))
-    (tmp_path / "databases").mkdir()
-    (tmp_path / "databases" / "harbour.sql").write_text(USERS)
-    sql = {"databases": tmp_path / "databases", "engine": "sqlite"}
-    how: dict[str, Any] = {"data": tmp_path / "tasks.json", **(sql if name == "sql" else {})}
-    if (name, field) == ("ctf", "setup"):
-        with pytest.raises(UsageError, match="network"):
-            intercode.make(name, **how)
-        how["everything"] = True
-    with closing(intercode.make(name, **how)) as env:
-        env.reset()
-        for solution in env.tasks[0].golds:
-            env.reset()
-            if name != "ctf":
-                env.step(solution)
-            *_, info = env.step("submit flag{abc}" if name == "ctf" else "submit")
-            if field == "follow_up":
-                env.step(given[field]["gold"])
-                *_, info = env.step("submit")
-            assert info["score"].success
+        return
+    env, flag = env_of(heading), heading == "Capture the flag"
+    episode = {"task": given.get("id", field)}
+    env.reset(options=episode)
+    for solution in env.task.golds:
+        env.reset(options=episode)
+        if not flag:
+            env.step(solution)
+        *_, info = env.step("submit flag{abc}" if flag else "submit")
+        if field == "follow_up":
+            env.step(given[field]["gold"])
+            *_, info = env.step("submit")
+        assert info["score"].success
 
 
 def test_each_variable_is_read_and_none_is_left_out() -> None:

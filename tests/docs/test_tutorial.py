@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from email import message_from_string
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import wheel
+from docker_images import debian, require_docker
 from following import Step, follow, steps
 
 ROOT = Path(__file__).parents[2]
@@ -61,9 +61,17 @@ def test_the_package_has_a_page_whose_links_lead_somewhere(
     assert [link for link in links if not link.startswith("https://")] == []
 
 
-def test_a_new_user_gets_what_the_tutorial_prints(following: Follow, tmp_path: Path) -> None:
+@pytest.mark.parametrize("attack", [False, pytest.param(True, marks=pytest.mark.soak)])
+def test_a_new_user_gets_what_the_tutorial_prints(
+    following: Follow, tmp_path: Path, attack: bool
+) -> None:
+    """`intercode attack` tries everything on the sandbox again, as tests/cli/test_cli_attack.py
+    does in Bash."""
     where = "import intercode, pathlib; print(pathlib.Path(intercode.__file__).parents[1].name)"
-    following([Step(None, f'python -c "{where}"', "site"), *steps(PLAIN + LANGUAGE)])
+    page = steps(PLAIN + LANGUAGE)
+    chosen = [step for step in page if attack or not step.text.startswith("intercode attack ")]
+    assert len(chosen) == len(page) - (not attack)
+    following([Step(None, f'python -c "{where}"', "site"), *chosen])
     assert {"tasks.jsonl", "setup.sh", "garden.py", "test_garden.py"} <= {
         path.name for path in tmp_path.iterdir()
     }
@@ -74,14 +82,12 @@ def test_a_reward_is_a_function_in_a_file(following: Follow) -> None:
 
 
 def test_so_does_one_with_docker(following: Follow, tmp_path: Path) -> None:
-    if (
-        shutil.which("docker") is None
-        or subprocess.run(["docker", "version"], capture_output=True).returncode
-    ):
-        pytest.skip("docker is not installed, or its daemon does not answer")
-    if shutil.which("mmdebstrap") is None:
-        pytest.skip("mmdebstrap is not installed, and the base image is made by it")
-    following(steps(DOCKER))
+    """Without a base image of the user's own it is that of the docker tests, made by the same
+    command."""
+    require_docker()
+    there = "docker image inspect intercode-base > /dev/null 2>&1"
+    base = Step(None, f"{there} || docker tag {debian()} intercode-base")
+    following([base, *steps(DOCKER)])
     assert {"image", "till.jsonl", "till.py"} <= {path.name for path in tmp_path.iterdir()}
 
 
