@@ -1,0 +1,62 @@
+"""Collected inputs of ../shared/cases: the issues that cure what is wrong today, and the tables and
+classes of a script there, without what the script does with them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+REWARDS = "Rewards at the edges: wrong verdicts as kinds"
+PROGRAMS = "Programs as agents: right rewards, and the whole truth in the record"
+FILES = "Strangers' files: one bad entry, one reader's budget, one true sentence"
+ROOMS = "Rooms: the knot in env.py, a typed seam, and a wall that size can't climb"
+POOL = "The pool: what is trained is what was sampled, for the models of 2026"
+LOOKING = (
+    "Looking and mistakes: every figure says what it is, every slip is answered, things have names"
+)
+
+
+def rows(names: Iterable[str], wrong: Mapping[str, Iterable[str]] | None = None) -> list[Any]:
+    """Return a parameter for each name; `wrong`: by the title of an issue, what it cures."""
+    names, titles = list(names), {}
+    for title, cured in (wrong or {}).items():
+        titles |= dict.fromkeys(cured, title)
+    assert titles.keys() <= set(names), f"no such rows: {titles.keys() - set(names)}"
+    return [
+        pytest.param(name, id=name, marks=_expected_to_fail(titles[name]))
+        if name in titles
+        else pytest.param(name, id=name)
+        for name in names
+    ]
+
+
+def _expected_to_fail(title: str) -> pytest.MarkDecorator:
+    return pytest.mark.xfail(strict=True, reason=title)
+
+
+def definitions(script: Path, *names: str) -> SimpleNamespace:
+    """Return these functions, classes and variables of a script. Only its imports and their own
+    statements are executed."""
+    wanted = [node for node in ast.parse(script.read_text()).body if _defines(node, names)]
+    space: dict[str, Any] = {"__name__": script.stem}
+    exec(compile(ast.Module(wanted, []), str(script), "exec"), space)
+    return SimpleNamespace(**{name: space[name] for name in names})
+
+
+def _defines(node: ast.stmt, names: tuple[str, ...]) -> bool:
+    match node:
+        case ast.Import() | ast.ImportFrom():
+            return True
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return name in names
+        case ast.Assign(targets=targets):
+            bound = {leaf.id for leaf in ast.walk(ast.Tuple(targets)) if isinstance(leaf, ast.Name)}
+            return not bound.isdisjoint(names)
+        case ast.AugAssign(target=ast.Name(id=name)):
+            return name in names
+    return False
