@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from intercode.errors import IntercodeError
+
 REWARDS = "Rewards at the edges: wrong verdicts as kinds"
 PROGRAMS = "Programs as agents: right rewards, and the whole truth in the record"
 FILES = "Strangers' files: one bad entry, one reader's budget, one true sentence"
@@ -36,27 +38,36 @@ def rows(names: Iterable[str], wrong: Mapping[str, Iterable[str]] | None = None)
 
 
 def _expected_to_fail(title: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, reason=title)
+    return pytest.mark.xfail(strict=True, reason=title, raises=(AssertionError, IntercodeError))
 
 
 def definitions(script: Path, *names: str) -> SimpleNamespace:
-    """Return these functions, classes and variables of a script. Only its imports and their own
-    statements are executed."""
-    wanted = [node for node in ast.parse(script.read_text()).body if _defines(node, names)]
+    """Return these functions, classes and variables of a script. Nothing is executed but their own
+    statements and the imports that these use."""
+    body = ast.parse(script.read_text()).body
+    wanted = [node for node in body if not names_of(node).isdisjoint(names)]
+    used = {leaf.id for node in wanted for leaf in ast.walk(node) if isinstance(leaf, ast.Name)}
+    imports = [node for node in body if not imported_by(node).isdisjoint(used)]
     space: dict[str, Any] = {"__name__": script.stem}
-    exec(compile(ast.Module(wanted, []), str(script), "exec"), space)
+    exec(compile(ast.Module([*imports, *wanted], []), str(script), "exec"), space)
     return SimpleNamespace(**{name: space[name] for name in names})
 
 
-def _defines(node: ast.stmt, names: tuple[str, ...]) -> bool:
+def names_of(node: ast.stmt) -> set[str]:
+    """Return the names that a definition or an assignment binds."""
     match node:
-        case ast.Import() | ast.ImportFrom():
-            return True
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-            return name in names
+            return {name}
         case ast.Assign(targets=targets):
-            bound = {leaf.id for leaf in ast.walk(ast.Tuple(targets)) if isinstance(leaf, ast.Name)}
-            return not bound.isdisjoint(names)
+            leaves = ast.walk(ast.Tuple(targets))
+            return {leaf.id for leaf in leaves if isinstance(leaf, ast.Name)}
         case ast.AugAssign(target=ast.Name(id=name)):
-            return name in names
-    return False
+            return {name}
+    return set()
+
+
+def imported_by(node: ast.stmt) -> set[str]:
+    match node:
+        case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+            return {alias.asname or alias.name.partition(".")[0] for alias in aliases}
+    return set()
