@@ -30,14 +30,14 @@ def rows(names: Iterable[str], wrong: Mapping[str, Iterable[str]] | None = None)
         titles |= dict.fromkeys(cured, title)
     assert titles.keys() <= set(names), f"no such rows: {titles.keys() - set(names)}"
     return [
-        pytest.param(name, id=name, marks=_expected_to_fail(titles[name]))
+        pytest.param(name, id=name, marks=wrong_today(titles[name]))
         if name in titles
         else pytest.param(name, id=name)
         for name in names
     ]
 
 
-def _expected_to_fail(title: str) -> pytest.MarkDecorator:
+def wrong_today(title: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, reason=title, raises=(AssertionError, IntercodeError))
 
 
