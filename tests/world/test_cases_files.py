@@ -3,14 +3,11 @@ layouts in small, a beginner's mistakes, files that are hard to read."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import runpy
 import shutil
 import subprocess
 import sys
-import warnings
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -282,60 +279,3 @@ def test_a_small_file_costs_little(cases: Path, tmp_path: Path, name: str) -> No
     script = [sys.executable, str(cases / "attack/compose_bombs.py"), name]
     command = ["prlimit", "--cpu=2", "--as=2000000000", *script]
     assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0
-
-
-MISTAKES = {
-    "ok.jsonl": "",
-    "bom.jsonl": "",
-    "crlf.jsonl": "",
-    "excel.csv": "",
-    "idint.jsonl": "",
-    "single.json": "",
-    "empty.jsonl": "no records",
-    "blank.jsonl": "no records",
-    "utf16.jsonl": "UTF-8",
-    "latin1.jsonl": "UTF-8",
-    "arr.jsonl": "found a list",
-    "dup.jsonl": "both are 'a'",
-    "noquery.jsonl": "--query-field",
-    "nogold.jsonl": "--gold-fields",
-    "Query.jsonl": "--query-field",
-    "goldnum.jsonl": "in quotes",
-    "goldnull.jsonl": "'gold' is missing",
-    "goldempty.jsonl": "'gold' is empty",
-    "semi.csv": "semicolons",
-    "facetbad.jsonl": "'reply'",
-    "facetfld.jsonl": "'asks'",
-    "budget.jsonl": "'ask_budget'",
-    "svcbad.jsonl": "'eighty'",
-    "trailing.json": "comma",
-    "py.jsonl": "quotes",
-    "smart.jsonl": "quotes",
-    "tasks.xlsx": "csv",
-    "yaml.yaml": "json",
-}
-"""Files of newcomer/make_inputs.py, and what the message must say; nothing: they are read."""
-CUT_SHORT = ["trailing.json", "py.jsonl", "smart.jsonl"]
-OTHER_FORMATS = ["tasks.xlsx", "yaml.yaml"]
-
-
-@pytest.fixture(scope="module")
-def mistakes(cases: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("mistakes")
-    with contextlib.chdir(folder), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        runpy.run_path(str(cases / "newcomer/make_inputs.py"))
-    return folder
-
-
-@pytest.mark.parametrize("name", rows(MISTAKES, {FILES: CUT_SHORT + OTHER_FORMATS}))
-def test_a_mistake_is_named(mistakes: Path, name: str) -> None:
-    try:
-        assert intercode.prepare("bash", data=str(mistakes / name)).tasks
-        said = ""
-    except IntercodeError as error:
-        said = str(error)
-    if MISTAKES[name]:
-        assert MISTAKES[name] in said
-    assert "cut short" not in said
-    assert "cannot tell the format" not in said
