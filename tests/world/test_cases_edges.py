@@ -17,6 +17,7 @@ import pytest
 from families import alive, arguments, family, wait_until, walls
 from faults import POOL, REWARDS, definitions, rows, wrong_today
 from intercode.adapters.trl import environments
+from intercode.envs.ic_env import IntercodeEnv
 from kept import needs_bwrap
 from loopback import Server, serving
 
@@ -198,7 +199,9 @@ def printed(
     def run(script: str) -> str:
         monkeypatch.setattr(sys, "argv", [script, str(tmp_path)])
         with contextlib.suppress(UsageError):  # it is refused
-            runpy.run_path(str(cases / "edges" / script))
+            names = runpy.run_path(str(cases / "edges" / script))
+            for env in filter(lambda value: isinstance(value, IntercodeEnv), names.values()):
+                env.close()
         output = capsys.readouterr()
         return output.out + output.err
 
