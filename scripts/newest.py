@@ -65,7 +65,7 @@ def verdict(python: str, arguments: list[str]) -> str:
     *lines, closing = tests.stdout.strip().splitlines() or ["no tests"]
     if tests.returncode == 0 and "skipped" not in closing:
         return "same"
-    failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    failed = [line.rpartition("::")[2] for line in lines if line.startswith(("FAILED", "ERROR"))]
     return "; ".join(["differs: " + closing, *failed[:1]])
 
 
