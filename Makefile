@@ -4,9 +4,10 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 DEMO_STAMP := .venv/.ready-for-demo
 FRAMEWORKS := .venv-integrations
+PROGRAMS := .venv-programs
 PYTEST := $(BIN)/python -m pytest -n 2
 
-.PHONY: setup demo test test-rest fidelity soak integrations check docs pictures learn bench bench-all commands format clean
+.PHONY: setup demo test test-rest fidelity soak programs integrations check docs pictures learn bench bench-all commands format clean
 
 setup: $(STAMP)
 
@@ -22,10 +23,10 @@ demo: $(DEMO_STAMP)
 	scripts/demo
 
 test: setup
-	$(PYTEST) -m "not rest and not fidelity and not soak and not integrations" --durations=10
+	$(PYTEST) -m "not rest and not fidelity and not soak and not programs and not integrations" --durations=10
 
 test-rest: setup
-	$(PYTEST) -m "rest and not fidelity and not soak and not integrations" --durations=10
+	$(PYTEST) -m "rest and not fidelity and not soak and not programs and not integrations" --durations=10
 
 fidelity: setup
 	$(PYTEST) -m fidelity
@@ -33,12 +34,20 @@ fidelity: setup
 soak: setup
 	$(BIN)/python -m pytest -m soak
 
-integrations: $(FRAMEWORKS)/.ready
+programs: setup $(PROGRAMS)/.ready
+	$(PYTEST) -m programs tests/world/test_programs.py --durations=10
+
+$(PROGRAMS)/.ready: scripts/programs tests/integrations/versions.txt tests/integrations/npm-versions.txt
+	scripts/programs $(PYTHON)
+	touch $@
+
+integrations: $(FRAMEWORKS)/.ready $(PROGRAMS)/.ready
 	for part in frameworks verifiers; do $(FRAMEWORKS)/$$part/bin/pip install --quiet --no-deps . || exit 1; done
 	INTERCODE_NOTHING_SKIPS=1 $(FRAMEWORKS)/frameworks/bin/python -m pytest -m integrations tests/integrations --ignore tests/integrations/test_verifiers.py
 	INTERCODE_NOTHING_SKIPS=1 $(FRAMEWORKS)/verifiers/bin/python -m pytest -m integrations tests/integrations/test_verifiers.py
+	$(FRAMEWORKS)/frameworks/bin/python scripts/newest.py $(PYTHON)
 
-$(FRAMEWORKS)/.ready: pyproject.toml scripts/integrations tests/integrations/versions.txt tests/integrations/npm-versions.txt
+$(FRAMEWORKS)/.ready: pyproject.toml scripts/integrations scripts/programs tests/integrations/versions.txt tests/integrations/npm-versions.txt
 	scripts/integrations $(PYTHON)
 	touch $@
 
@@ -46,7 +55,7 @@ check: setup
 	$(BIN)/ruff format --check src tests benchmarks examples scripts
 	$(BIN)/ruff check src tests benchmarks examples scripts
 	$(BIN)/mypy
-	$(PYTEST) -m "not slow and not fidelity and not soak and not integrations"
+	$(PYTEST) -m "not slow and not fidelity and not soak and not programs and not integrations"
 
 format: setup
 	$(BIN)/ruff format src tests benchmarks examples scripts
@@ -72,4 +81,4 @@ commands: setup
 	$(BIN)/python scripts/printed_commands.py
 
 clean:
-	rm -rf .venv .venv-integrations build dist
+	rm -rf .venv .venv-integrations .venv-programs build dist

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[1]
-TARGETS = ["test", "test-rest", "fidelity", "soak", "integrations"]
+TARGETS = ["test", "test-rest", "fidelity", "soak", "programs", "integrations"]
 
 
 class Marks(Mapping[str, bool]):
