@@ -69,7 +69,7 @@ class Program:
             turns=turns,
             model="large",
             base_url=server.base_url,
-            episode_seconds=120.0,
+            episode_seconds=300.0,
         )
         with planned.open(out, resume=False, workers=2) as store:
             _, episodes = planned.run(store, workers=2)
