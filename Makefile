@@ -4,11 +4,12 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 DEMO_STAMP := .venv/.ready-for-demo
 FRAMEWORKS := .venv-integrations
+PROGRAMS := .venv-programs
 PYTEST := $(BIN)/python -m pytest -n auto
 BY_HAND := not soak and not integrations
 OUTSIDE := not fidelity and not world and not programs and $(BY_HAND)
 
-.PHONY: setup demo test test-rest fidelity fidelity-all world gate lint soak integrations check docs pictures learn bench bench-all commands format clean
+.PHONY: setup demo test test-rest fidelity fidelity-all world programs gate lint soak integrations check docs pictures learn bench bench-all commands format clean
 
 setup: $(STAMP)
 
@@ -38,18 +39,26 @@ fidelity-all: setup
 world: setup
 	$(PYTEST) -m world tests/world
 
-gate: setup lint
+gate: lint $(PROGRAMS)/.ready
 	$(PYTEST) -m "$(BY_HAND)$(WITHOUT)" --maxfail=3 --durations=10
 
 soak: setup
 	$(BIN)/python -m pytest -m soak
 
-integrations: $(FRAMEWORKS)/.ready
+programs: setup $(PROGRAMS)/.ready
+	$(PYTEST) -m programs tests/world/test_programs.py --durations=10
+
+$(PROGRAMS)/.ready: scripts/programs tests/integrations/versions.txt tests/integrations/npm-versions.txt
+	scripts/programs $(PYTHON)
+	touch $@
+
+integrations: $(FRAMEWORKS)/.ready $(PROGRAMS)/.ready
 	for part in frameworks verifiers; do $(FRAMEWORKS)/$$part/bin/pip install --quiet --no-deps . || exit 1; done
 	INTERCODE_NOTHING_SKIPS=1 $(FRAMEWORKS)/frameworks/bin/python -m pytest -m integrations tests/integrations --ignore tests/integrations/test_verifiers.py
 	INTERCODE_NOTHING_SKIPS=1 $(FRAMEWORKS)/verifiers/bin/python -m pytest -m integrations tests/integrations/test_verifiers.py
+	$(FRAMEWORKS)/frameworks/bin/python scripts/newest.py $(PYTHON)
 
-$(FRAMEWORKS)/.ready: pyproject.toml scripts/integrations tests/integrations/versions.txt tests/integrations/npm-versions.txt
+$(FRAMEWORKS)/.ready: pyproject.toml scripts/integrations scripts/programs tests/integrations/versions.txt tests/integrations/npm-versions.txt
 	scripts/integrations $(PYTHON)
 	touch $@
 
@@ -85,4 +94,4 @@ commands: setup
 	$(BIN)/python scripts/printed_commands.py
 
 clean:
-	rm -rf .venv .venv-integrations build dist
+	rm -rf .venv .venv-integrations .venv-programs build dist

@@ -52,7 +52,8 @@ class Command:
 
 def expanded(makefile: str) -> str:
     """With the expressions of marks, which variables hold, written out."""
-    for name, value in re.findall(r"^([A-Z_]+) := (not .+)$", makefile, re.MULTILINE):
+    variables = re.findall(r"^([A-Z_]+) := (not .+)$", makefile, re.MULTILINE)
+    for name, value in reversed(variables):  # a later one may hold an earlier one
         makefile = makefile.replace(f"$({name})", value)
     return makefile
 

@@ -1,184 +1,28 @@
-"""Real command-line agents play starter tasks with a scripted server in each form."""
+"""Real command-line agents play starter tasks with a scripted server in each form; `make programs`
+plays mini-swe-agent's Chat Completions and Codex."""
 
 from __future__ import annotations
 
-import json
-import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kept import needs_bwrap
-from shell_server import Answered, ShellServer
-
-import intercode
-from intercode.runs.evaluation import Evaluation
-from intercode.types import Episode, Turn
+from command_line_agents import PROGRAMS, Program, check_solved, check_turn_limit, starter_tasks
 
 pytestmark = pytest.mark.integrations
-HOME = Path(__file__).parents[2] / ".venv-integrations"
-MINI = "mini --yolo --exit-immediately --cost-limit 0 -t {query} -m "
-MINI_VARIABLES = (
-    "MSWEA_CONFIGURED=true",
-    "MSWEA_COST_TRACKING=ignore_errors",
-    "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT=1",
-    "TYPER_STANDARD_TRACEBACK=1",
-    "LITELLM_LOCAL_MODEL_COST_MAP=True",
-)
-CODEX = """mkdir -p $CODEX_HOME; codex exec --dangerously-bypass-approvals-and-sandbox \
-    --skip-git-repo-check -m x -c model_provider=here -c model_providers.here.name=here \
-    -c model_providers.here.base_url=$OPENAI_BASE_URL -c model_providers.here.wire_api=responses \
-    -c model_providers.here.env_key=OPENAI_API_KEY {query}"""
 
 
-@dataclass(frozen=True)
-class Program:
-    """A program in a folder below `HOME`, and how it asks its model."""
-
-    name: str
-    command: str
-    form: str
-    streams: bool
-    variables: tuple[str, ...]
-    asks_titles: bool = False
-
-    def play(self, server: ShellServer, out: Path, tasks: list[str], turns: int) -> list[Episode]:
-        """Play tasks in a run of `intercode eval`; return what its folder then contains."""
-        folder = HOME / self.name
-        programs = folder / ("bin" if self.name == "mini" else "node_modules/.bin")
-        planned = Evaluation.plan(
-            "bash",
-            task=tasks,
-            agent=f"exec:{self.command}",
-            agent_files=str(folder),
-            agent_env=(f"PATH={programs}:/usr/bin:/bin", *self.variables),
-            turns=turns,
-            model="large",
-            base_url=server.base_url,
-            episode_seconds=120.0,
-        )
-        with planned.open(out, resume=False, workers=2) as store:
-            _, episodes = planned.run(store, workers=2)
-        assert planned.fault is None
-        return list(episodes)
-
-
-CLAUDE = Program(
-    "claude",
-    "claude -p --dangerously-skip-permissions {query}",
-    "messages",
-    True,
-    (
-        "CLAUDE_CONFIG_DIR=/dev/shm/agent/claude",
-        "IS_SANDBOX=1",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
-    ),
-)
-PROGRAMS = {
-    "mini-chat": Program("mini", f"{MINI} openai/x", "chat/completions", False, MINI_VARIABLES),
-    "mini-responses": Program(
-        "mini",
-        f"{MINI} openai/x --model-class litellm_response",
-        "responses",
-        False,
-        MINI_VARIABLES,
-    ),
-    "mini-messages": Program("mini", f"{MINI} anthropic/x", "messages", False, MINI_VARIABLES),
-    "codex": Program("codex", CODEX, "responses", True, ("CODEX_HOME=/dev/shm/agent/codex",)),
-    "claude": CLAUDE,
-    "claude-titles": replace(CLAUDE, variables=CLAUDE.variables[:-1], asks_titles=True),
-    "qwen": Program(
-        "qwen",
-        "qwen --yolo --auth-type openai -m x {query}",
-        "chat/completions",
-        True,
-        ("QWEN_HOME=/dev/shm/agent/qwen", "QWEN_CODE_NO_RELAUNCH=true"),
-    ),
-}
-
-
-@pytest.fixture(params=PROGRAMS.values(), ids=PROGRAMS)
+@pytest.fixture(params=["mini-responses", "mini-messages", "claude", "claude-titles", "qwen"])
 def program(request: pytest.FixtureRequest) -> Program:
-    needs_bwrap()
-    program: Program = request.param
-    if not (HOME / program.name).is_dir():
-        pytest.skip(f"{program.name} is not installed: make integrations, with npm")
-    if program.name != "mini" and not shutil.which("node", path="/usr/bin"):
-        pytest.skip("sandboxes see the programs of /usr, where node is missing")
+    program = PROGRAMS[request.param]
+    program.needed()
     return program
 
 
-@pytest.fixture
-def server() -> Iterator[ShellServer]:
-    server = ShellServer(intercode.prepare("bash").tasks)
-    yield server
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.fixture(scope="module")
-def tasks() -> list[str]:
-    """Ten tasks whose gold is a state or an answer, not an action that works elsewhere too."""
-    return [t.id for t in intercode.prepare("bash").tasks if not t.extra.get("general")][:10]
-
-
 def test_programs_solve_ten_tasks_and_turns_are_what_the_server_saw_and_sent(
-    program: Program, server: ShellServer, tasks: list[str], tmp_path: Path
+    program: Program, tmp_path: Path
 ) -> None:
-    episodes = program.play(server, tmp_path / "run", tasks, turns=4)
-    assert {
-        episode.task: (episode.success, episode.error) for episode in episodes
-    } == dict.fromkeys(tasks, (True, None))
-    assert {answered.form for answered in server.answered} == {program.form}
-    assert {bool(one.request.get("stream")) for one in server.answered} == {program.streams}
-    assert server.unknown == []
-    left = {answered.prompt_tokens: answered for answered in server.answered}
-    for episode in episodes:
-        *asked, last = episode.turns
-        assert (last.ask, last.action.split()[0], episode.ended) == (None, "submit", "submit")
-        for turn in asked:
-            answered = left.pop(turn.usage.prompt_tokens)
-            assert answered.task in (episode.task, None)
-            _check(turn, answered)
-    assert left == {}
-    titles = [answered for answered in server.answered if answered.task is None]
-    assert bool(titles) == program.asks_titles
+    check_solved(program, [task.id for task in starter_tasks()[:10]], tmp_path / "run")
 
 
-def test_titles_do_not_count_as_turns_and_all_else_does(
-    program: Program, server: ShellServer, tasks: list[str], tmp_path: Path
-) -> None:
-    server.submits = False
-    (episode,) = program.play(server, tmp_path / "run", tasks[:1], turns=3)
-    assert (episode.ended, episode.error) == ("turns", None)
-    assert sum(answered.task is not None for answered in server.answered) == 3
-    assert len(episode.turns) == len(server.answered) + 1
-
-
-def _check(turn: Turn, answered: Answered) -> None:
-    """Compare a recorded turn with the request and its answer."""
-    assert (turn.usage.prompt_tokens, turn.usage.completion_tokens) == answered.usage
-    assert turn.reply == answered.text
-    calls = [(call.name, json.loads(call.arguments)) for call in turn.calls or ()]
-    assert calls == ([(answered.tool, answered.arguments)] if answered.tool else [])
-    request, asked = answered.request, list(turn.ask or ())
-    listed: list[dict[str, Any]] = request.get("input") or request["messages"]
-    instructions = request.get("instructions") or request.get("system")
-    assert len(asked) == len(listed) + bool(instructions)
-    if instructions:
-        parts = [{"text": instructions}] if isinstance(instructions, str) else instructions
-        text = "".join(part["text"] for part in parts)
-        assert asked.pop(0) == {"role": "system", "content": text}
-    if answered.form == "chat/completions":
-        assert asked == listed
-        return
-    for message, item in zip(asked, listed, strict=True):
-        if item.get("type") == "function_call_output":
-            expected = {"tool_call_id": item["call_id"], "content": item["output"], "role": "tool"}
-            assert message == expected
-        elif "role" in item:
-            assert message == {"role": item["role"], "content": item["content"]}
-        else:
-            assert message.items() >= {**item, "role": "assistant"}.items()
+def test_titles_do_not_count_as_turns_and_all_else_does(program: Program, tmp_path: Path) -> None:
+    check_turn_limit(program, starter_tasks()[0].id, tmp_path / "run")
