@@ -1,6 +1,6 @@
-"""An image with Python, pip, pytest and tree, made in the cache once by each version of the code
-that makes images: for tests of that code and of verifiers, and in the place of images that
-Dockerfiles begin from."""
+"""An image with Python, pip and pytest, made in the cache once by each version of the code that
+makes images: for tests of that code and of verifiers, and in the place of images that Dockerfiles
+begin from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import pytest
 from intercode_sandbox import cache, image
 from intercode_sandbox.image import build_image, image_path
 
-NAME = f"tests-base-{hashlib.sha256(Path(image.__file__).read_bytes()).hexdigest()[:12]}"
+PACKAGES = ["python3", "python3-pip", "python3-pytest"]
+_SOURCE = Path(image.__file__).read_bytes() + repr(PACKAGES).encode()
+NAME = f"tests-base-{hashlib.sha256(_SOURCE).hexdigest()[:12]}"
 
 
 def base_image() -> str:
@@ -24,7 +26,7 @@ def base_image() -> str:
         if not image_path(NAME).is_dir():
             if shutil.which("mmdebstrap") is None:
                 pytest.skip("mmdebstrap is not installed, and the base image is made by it")
-            build_image(NAME, ["python3", "python3-pip", "python3-pytest", "tree"])
+            build_image(NAME, PACKAGES)
     return NAME
 
 
