@@ -19,7 +19,7 @@ from intercode.types import Score
 pytestmark = pytest.mark.slow
 
 KEYS = {"exit_code", "timed_out", "truncated_output", "session_lost", "limits"}
-MANY = "SELECT a.id FROM picking a, picking b, picking c, picking d"
+MANY = "SELECT a.id FROM picking a, picking b, picking c, picking d, picking e"
 
 
 # -- what is seen ----------------------------------------------------------------------------------
@@ -75,13 +75,13 @@ def test_a_statement_out_of_time_is_ended_and_said(sql: Any, servers: Pool) -> N
 def test_a_cut_result_is_told_and_never_an_answer(
     sql: Any, servers: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Engine, "max_rows", 1000)
+    monkeypatch.setattr(Engine, "max_rows", 5000)
     env = sql("count", seconds=10)
     large = {"sqlite": "hex(zeroblob(5000000))", "mariadb": "REPEAT('a', 9000000)"}[servers.engine]
     assert env.step(f"SELECT {large}")[0] == "[]\n[the first row is too large]"
     seen, *_, info = env.step(MANY)
     assert info["truncated_output"]
-    assert seen.endswith("[only the first 1000 rows; there are more]")
+    assert seen.endswith("[only the first 5000 rows; there are more]")
     assert "characters cut" in seen
     assert not env.step("submit")[4]["score"].success
 
