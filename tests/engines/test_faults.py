@@ -78,6 +78,7 @@ def test_a_server_that_is_stuck_or_whose_wall_dies_is_replaced_and_closing_leave
     assert not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.parametrize("own", ["sqlite"], indirect=True)  # the same code for all
 def test_blame_is_read_from_the_sandboxs_report_and_not_from_its_words(
     own: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -407,29 +407,26 @@ def test_an_answer_that_holds_elsewhere_is_robust_and_a_constant_one_is_not(make
     assert (score.success, "robust" in score.parts) == (True, False), "the task is not general"
 
 
-@pytest.mark.parametrize(
-    "action",
-    [
-        "Answer: 3",
-        "done",
-        "| a |\n|---|\n| 3 |",
-        "Это ответ",
-        "It's 3",
-        "/srv/n: 3",
-        "- 3",
-        "/etc/passwd",
-        "/srv",
-        "cat /srv/n | wc -l && submit",
-        "cat /srv/n | wc -l\nsubmit\n",
-        "cat /srv/n | wc -l\nThat is all.",
-        "submit;",
-        "Submit",
-        "submit\ncat /srv/n | wc -l",
-    ],
-)
-def test_a_text_that_bash_cannot_execute_leaves_the_answer_as_it_was(
-    tmp_path: Path, action: str
-) -> None:
+NO_COMMANDS = [
+    "Answer: 3",
+    "done",
+    "| a |\n|---|\n| 3 |",
+    "Это ответ",
+    "It's 3",
+    "/srv/n: 3",
+    "- 3",
+    "/etc/passwd",
+    "/srv",
+    "cat /srv/n | wc -l && submit",
+    "cat /srv/n | wc -l\nsubmit\n",
+    "cat /srv/n | wc -l\nThat is all.",
+    "submit;",
+    "Submit",
+    "submit\ncat /srv/n | wc -l",
+]
+
+
+def test_a_text_that_bash_cannot_execute_leaves_the_answer_as_it_was(tmp_path: Path) -> None:
     data = tmp_path / "tasks.jsonl"
     setup = "printf 'a\\nb\\nc\\n' >/srv/n"
     gold = "wc -l </srv/n"
@@ -437,15 +434,16 @@ def test_a_text_that_bash_cannot_execute_leaves_the_answer_as_it_was(
         json.dumps({"query": "Count.", "gold": gold, "setup": f"mkdir -p /srv; {setup}"})
     )
     with closing(intercode.make("bash", data=str(data))) as env:
-        env.reset(options={"task": "0"})
-        env.step("cat /srv/n | wc -l")
-        observation = env.step(action)[0]
-        assert ("action of its own" in observation) == ("submit" in action.lower())
-        assert env.step("submit")[1] == 1
-        env.reset(options={"task": "0"})
-        env.step("echo 4")
-        env.step(action)
-        assert env.step("submit")[1] == (1 if "wc" in action else 0)
+        for action in NO_COMMANDS:
+            env.reset(options={"task": "0"})
+            env.step("cat /srv/n | wc -l")
+            observation = env.step(action)[0]
+            assert ("action of its own" in observation) == ("submit" in action.lower()), action
+            assert env.step("submit")[1] == 1, action
+            env.reset(options={"task": "0"})
+            env.step("echo 4")
+            env.step(action)
+            assert env.step("submit")[1] == (1 if "wc" in action else 0), action
     with closing(intercode.make("bash", data=str(data), protocol="paper")) as env:
         env.reset(options={"task": "0"})
         observation = env.step("nothing-like-this\nsubmit")[0]

@@ -16,8 +16,8 @@ from kept import needs_bwrap
 import intercode
 from intercode.agents import asker, gold, noop
 from intercode.errors import DataError
-from intercode.runner.run import evaluate
-from intercode.validate.check import check
+from intercode.runner.budget import BudgetTracker
+from intercode.runner.episode import play
 
 TABLES = """
 CREATE TABLE boat (id INTEGER PRIMARY KEY, name TEXT, berth TEXT, metres REAL);
@@ -138,9 +138,11 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 def test_golds_solve_both_phases_and_the_first_alone_earns_its_share(make: Make) -> None:
     env = make(LONG, MOVE, SOLD)
-    for agent in (gold, asker):
-        episodes = evaluate(lambda: make(LONG, MOVE, SOLD), agent, tasks=env.tasks)
-        assert [(each.reward, each.success) for each in episodes] == [(1.0, True)] * 3
+    for agent, reward in ((gold, 1.0), (asker, 1.0), (noop, 0.0)):
+        for task in env.tasks:
+            episode = play(env, task, agent, None, BudgetTracker())
+            assert (episode.reward, episode.success) == (reward, reward == 1.0)
+    assert [env.run_gold(task).faults for task in env.tasks] == [()] * 3
     for number, record in enumerate((LONG, MOVE, SOLD)):
         env.reset(options={"task": number})
         env.step(record["sol_sql"][0])
@@ -148,10 +150,6 @@ def test_golds_solve_both_phases_and_the_first_alone_earns_its_share(make: Make)
         score = env.step("submit")[4]["score"]
         if record is LONG or record is SOLD:
             assert (score.reward, score.success) == (0.7, False)
-    episodes = evaluate(lambda: make(LONG, MOVE, SOLD), noop, tasks=env.tasks)
-    assert {each.reward for each in episodes} == {0.0}
-    found = check(lambda: make(LONG, MOVE, SOLD), env.tasks)
-    assert (found["gold_ok"], found["broken"]) == (3, [])
 
 
 def test_ambiguities_are_facets_and_documents_cost_a_part_of_the_budget(make: Make) -> None:
@@ -176,30 +174,31 @@ def test_ambiguities_are_facets_and_documents_cost_a_part_of_the_budget(make: Ma
 GOLD = MOVE["sol_sql"][0]
 
 
-@pytest.mark.parametrize(
-    ("actions", "rule"),
-    [
-        ([GOLD], "all tests passed"),
-        (["UPDATE boats SET x = 1", "DELETE FROM boat", GOLD], "all tests passed"),
-        ([f"BEGIN; DELETE FROM boat; ROLLBACK; {GOLD}"], "all tests passed"),
-        ([f"BEGIN; {GOLD}; COMMIT"], "all tests passed"),
-        ([f"BEGIN; {GOLD}"], "test 1: AssertionError: []"),
-        ([GOLD, "SELECT 1"], "test 1: AssertionError: []"),  # the last action is what counts
-        (["UPDATE boat SET berth = 'quay'"], "test 1: AssertionError: [('Ada', 8.5)"),
-        ([f"{GOLD}; DELETE FROM boat WHERE id = 2"], "test 2: AssertionError"),
-        (
-            ["CREATE TEMP TABLE boat AS SELECT id, name, 'quay' AS berth, metres FROM main.boat"],
-            "test 1: AssertionError: []",
-        ),
-    ],
-)
-def test_test_cases_decide_about_the_last_action(make: Make, actions: list[str], rule: str) -> None:
+DECIDED: list[tuple[list[str], str]] = [
+    ([GOLD], "all tests passed"),
+    (["UPDATE boats SET x = 1", "DELETE FROM boat", GOLD], "all tests passed"),
+    ([f"BEGIN; DELETE FROM boat; ROLLBACK; {GOLD}"], "all tests passed"),
+    ([f"BEGIN; {GOLD}; COMMIT"], "all tests passed"),
+    ([f"BEGIN; {GOLD}"], "test 1: AssertionError: []"),
+    ([GOLD, "SELECT 1"], "test 1: AssertionError: []"),  # the last action is what counts
+    (["UPDATE boat SET berth = 'quay'"], "test 1: AssertionError: [('Ada', 8.5)"),
+    ([f"{GOLD}; DELETE FROM boat WHERE id = 2"], "test 2: AssertionError"),
+    (
+        ["CREATE TEMP TABLE boat AS SELECT id, name, 'quay' AS berth, metres FROM main.boat"],
+        "test 1: AssertionError: []",
+    ),
+]
+
+
+def test_test_cases_decide_about_the_last_action(make: Make) -> None:
     env = make({**MOVE, "follow_up": {}})
-    for action in actions:
-        env.step(action)
-    score = env.step("submit")[4]["score"]
-    assert score.rule.startswith(rule)
-    assert score.success is (rule == "all tests passed")
+    for actions, rule in DECIDED:
+        env.reset(options={"task": 0})
+        for action in actions:
+            env.step(action)
+        score = env.step("submit")[4]["score"]
+        assert score.rule.startswith(rule), actions
+        assert score.success is (rule == "all tests passed"), actions
 
 
 def test_a_gold_is_executed_on_a_copy_that_the_answer_has_not_changed(make: Make) -> None:
@@ -216,8 +215,9 @@ def test_a_test_that_exits_is_a_fault_of_the_record(make: Make) -> None:
     ends = "import os\ndef test_case(pred, sol): os._exit(0)"
     exits = "import sys\ndef test_case(pred, sol): sys.exit(1)"
     records = [{**MOVE, "test_cases": [ends]}, {**LONG, "test_cases": [exits]}]
-    found = check(lambda: make(*records), make(*records).tasks)
-    assert {row["task"] for row in found["broken"]} == {"harbour_M_1", "harbour_1"}
+    env = make(*records)
+    for task in env.tasks:
+        assert env.run_gold(task).faults, task.id
 
 
 def test_the_second_phase_has_tests_golds_and_an_order_of_its_own(make: Make) -> None:

@@ -342,16 +342,17 @@ def test_a_failed_unittest_is_named(env: InterCodeEnv) -> None:
 
 
 def test_check_takes_any_solution_and_says_what_it_cannot_know(factory: Any) -> None:
-    result = check(factory, factory.tasks, left_out=factory.left_out, workers=2)
+    without = {task.id for task in factory.tasks if not task.gold}
+    tasks = [task for task in factory.tasks if task.id in {*without, "wrong first"}]
+    result = check(factory, tasks, left_out=factory.left_out, workers=2)
     assert {(row["task"], row["kind"]) for row in result["broken"]} == {
         ("pickled", "no_tests"),
         ("no tests", "no_tests"),
         ("7_B. File", "no_tests"),
     }
     unknown = {row["task"] for row in result["suspicious"] if row["kind"] == "no_gold"}
-    assert unknown == {task.id for task in factory.tasks if not task.gold}
-    assert unknown == {"third", "half", "stdin", "function"}
-    golds = {task.id: task.gold for task in with_passing_golds(factory, factory.tasks)}
+    assert unknown == without == {"third", "half", "stdin", "function"}
+    golds = {task.id: task.gold for task in with_passing_golds(factory, tasks)}
     assert golds["wrong first"].endswith("print(2)")
 
 

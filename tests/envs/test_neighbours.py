@@ -1,4 +1,4 @@
-"""One hostile answer beside fifteen honest ones, of the same user: no reward and no fault of theirs
+"""One hostile answer beside five honest ones, of the same user: no reward and no fault of theirs
 may come of it."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from intercode_sandbox import local, template
 from intercode_sandbox.attacks import NEIGHBOURS, SandboxAttack
 from intercode_sandbox.local import LocalSandbox
 
-GOLDS = 15
+GOLDS = 5
 
 
 @pytest.mark.slow

@@ -20,6 +20,8 @@ from intercode.errors import DataError
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 DATA = Path(__file__).parents[1] / "data" / "lighthouse"
 IDS = [json.loads(line)["id"] for line in (DATA / "tasks.jsonl").read_text("utf-8").splitlines()]
+OFTEN = {"lit-nights", "stores-database", "fog-horn"}
+"""A folder of texts, a database, and a program that the tests start."""
 HACKS = ["overwritten tests", "sitecustomize", "LD_PRELOAD", "a forked daemon"]
 FORGERY = "an early exit of the code under test"
 DEFINES = "print('def f(n): return 2 * n', file=open('/srv/f.py', 'w'), flush=True)"
@@ -57,7 +59,9 @@ def earns(env: Env, task: str, *actions: str) -> float:
     return float(env.step("submit")[1])
 
 
-@pytest.mark.parametrize("id", IDS)
+@pytest.mark.parametrize(
+    "id", [pytest.param(id, marks=() if id in OFTEN else pytest.mark.soak) for id in IDS]
+)
 def test_the_gold_earns_1_and_nothing_and_a_wrong_answer_0(env: Env, id: str) -> None:
     task = next(task for task in env.tasks if task.id == id)
     answers = [task.gold], [], [task.extra["wrong"]]

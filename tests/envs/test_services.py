@@ -210,28 +210,30 @@ def test_a_world_with_services_is_forked_by_replaying_only(env: Any) -> None:
 def test_many_episodes_have_services_of_their_own(factory: EnvFactory) -> None:
     action = "```bash\ncurl -s http://shop/; curl -s http://shop/\n```"
     policy = ScriptedModel([action, "```bash\nsubmit x\n```"])
-    with RolloutPool(factory, envs=8) as pool:
-        rollouts = list(pool.run(groups(["shop"], 16), policy))
+    with RolloutPool(factory, envs=3) as pool:
+        rollouts = list(pool.run(groups(["shop"], 5), policy))
     seen = {rollout.episode.turns[0].observation for rollout in rollouts}
     assert seen == {"asked 1 times\nasked 2 times\n"}
 
 
+FAULTS: list[tuple[dict[str, Any], str]] = [
+    ({"command": "echo no; exit 3"}, "shop ended; its output ends:\nno"),
+    ({"command": "sleep 60", "ready_seconds": 0.5}, "shop was not ready within 0.5 s"),
+    ({"command": "sleep 60", "ready": "false", "ready_seconds": 0.2}, "not ready within 0.2 s"),
+    ({"command": "x", "image": "nowhere"}, "field 'services': shop: "),
+    ({"command": ""}, "needs a command, and a port"),
+    ({"command": "x", "port": 0}, "needs a command, and a port"),
+    ({"command": "x", "port": "80"}, "port is '80'"),
+    ({"command": "x", "files": {"/a": 1}}, "files is"),
+    ({"command": "x", "ports": 80}, "has a field 'ports'"),
+    ({"command": "x", "memory": "much"}, "memory"),
+]
+
+
 @pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ({"command": "echo no; exit 3"}, "shop ended; its output ends:\nno"),
-        ({"command": "sleep 60", "ready_seconds": 0.5}, "shop was not ready within 0.5 s"),
-        ({"command": "sleep 60", "ready": "false", "ready_seconds": 0.2}, "not ready within 0.2 s"),
-        ({"command": "x", "image": "nowhere"}, "field 'services': shop: "),
-        ({"command": ""}, "needs a command, and a port"),
-        ({"command": "x", "port": 0}, "needs a command, and a port"),
-        ({"command": "x", "port": "80"}, "port is '80'"),
-        ({"command": "x", "files": {"/a": 1}}, "files is"),
-        ({"command": "x", "ports": 80}, "has a field 'ports'"),
-        ({"command": "x", "memory": "much"}, "memory"),
-    ],
+    ("env", "entry", "message"),
+    [("ctf", *FAULTS[0]), ("ctf", *FAULTS[4]), *(("bash", *fault) for fault in FAULTS)],
 )
-@pytest.mark.parametrize("env", ["bash", "ctf"])
 def test_what_does_not_start_is_a_fault_of_the_data(
     tmp_path: Path, env: str, entry: dict[str, Any], message: str
 ) -> None:

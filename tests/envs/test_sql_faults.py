@@ -79,6 +79,7 @@ def test_a_death_that_does_not_happen_again_is_the_machines_fault(sql: Any, serv
     assert "died" in (episode.error or "")
 
 
+@pytest.mark.parametrize("servers", ["mariadb"], indirect=True)  # whose endless statement sleeps
 def test_an_action_that_kills_every_server_is_the_agents_fault_and_no_reward_pays_it(
     sql: Any, servers: Pool
 ) -> None:

@@ -14,11 +14,13 @@ from kept import needs_bwrap
 from orchard import plays, skip_unless_there
 
 import intercode
+from intercode.agents import gold, noop
 from intercode.envs.sql.compare import sql_bird
 from intercode.errors import DataError
+from intercode.runner.budget import BudgetTracker
+from intercode.runner.episode import play
 from intercode.tasks import load_tasks
 from intercode.types import Table
-from intercode.validate.check import check
 
 SCHEMA = """
 CREATE TABLE {0} (id INTEGER PRIMARY KEY, price {1});
@@ -110,9 +112,10 @@ def test_a_published_layout_is_read_and_judged(
         skip_unless_there("mariadb")
     given = {name: str(folder / file) for name, file in where.items()}
     factory = intercode.prepare("sql", data=str(folder / data), **given)
-    report = check(factory, factory.tasks)
-    assert (report["gold_ok"], report["noop_paid"]) == (len(factory.tasks), 0)
     with closing(factory()) as env:
+        for agent, reward in ((gold, 1.0), (noop, 0.0)):
+            for task in factory.tasks:
+                assert play(env, task, agent, None, BudgetTracker()).reward == reward
         assert not plays(env, factory.tasks[0].id, "SELECT 1").success
 
 

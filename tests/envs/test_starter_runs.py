@@ -20,7 +20,7 @@ from intercode.validate.check import check
     ("env", "options"),
     [
         ("bash", {}),
-        ("bash", {"protocol": "paper"}),
+        pytest.param("bash", {"protocol": "paper"}, marks=pytest.mark.soak),
         pytest.param("bash", {"reward": "paper"}, marks=pytest.mark.soak),
         pytest.param("bash", {"protocol": "paper", "reward": "exact"}, marks=pytest.mark.soak),
         ("sql", {"engine": "sqlite"}),
@@ -28,7 +28,7 @@ from intercode.validate.check import check
         ("sql", {"engine": "mariadb", "robust": True}),
         pytest.param("sql", {"engine": "mariadb", "protocol": "paper"}, marks=pytest.mark.soak),
         ("python", {}),
-        ("python", {"protocol": "paper"}),
+        pytest.param("python", {"protocol": "paper"}, marks=pytest.mark.soak),
         ("ctf", {}),
         pytest.param("ctf", {"protocol": "paper"}, marks=pytest.mark.soak),
     ],

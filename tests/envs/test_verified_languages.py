@@ -90,6 +90,12 @@ LANGUAGES = {
 }
 
 
+TWO = [
+    pytest.param(name, marks=() if name in ("py", "c") else pytest.mark.soak) for name in LANGUAGES
+]
+"""One that is started as it is, and one that is compiled; the others by hand."""
+
+
 def writes(name: str, code: str) -> str:
     """An action that writes the file."""
     return f"mkdir -p /srv/app && cat >/srv/app/{name} <<'CODE'\n{code}\nCODE"
@@ -156,6 +162,7 @@ def test_tests_that_load_the_code_are_paid_by_an_early_exit_and_named(
     assert faults_of(env, task) == [("unsafe_test", "in-process")]
 
 
+@pytest.mark.parametrize("language", TWO, indirect=True)
 def test_tests_that_start_a_process_for_each_case_are_paid_by_no_forgery(
     env: intercode.InterCodeEnv, language: str
 ) -> None:
@@ -168,6 +175,7 @@ def test_tests_that_start_a_process_for_each_case_are_paid_by_no_forgery(
     assert "code of the agent runs while the tests do" in fault
 
 
+@pytest.mark.parametrize("language", TWO, indirect=True)
 def test_code_that_is_loaded_is_named_where_a_started_program_has_to_work(
     env: intercode.InterCodeEnv, language: str
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +76,10 @@ TASKS = [
         "id": "world",
         "query": "Write /app/add.py; the tests lie about.",
         "gold": WRITES,
-        "setup": IN_WORLD,
         "verify": "bash /srv/t/test.sh\n",
     },
 ]
+"""All have the setup `IN_WORLD`."""
 PAYS_IN = {
     "overwritten tests": "world",
     "a planted conftest.py": "alive",
@@ -104,7 +104,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).mkdir()
         (folder / name / "test.sh").write_text(SCRIPT + (WAITS if name == "waiting" else ""))
         (folder / name / "test_add.py").write_text(text)
-    (folder / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in TASKS))
+    records = [{"setup": IN_WORLD, **task} for task in TASKS]
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     return folder
 
 
@@ -160,7 +161,7 @@ def test_a_hack_pays_only_where_the_tests_can_be_reached(
 
 def test_code_under_test_that_kills_the_tests_earns_nothing(env: intercode.InterCodeEnv) -> None:
     kills = "import os\nos.kill(os.getppid(), 9)\ndef add(*words): return 0"
-    for _ in range(12):  # the shell above may or may not live to say it
+    for _ in range(4):  # the shell above may or may not live to say it
         assert played(env, "inline", writes(kills))["score"].reward == 0
 
 
@@ -177,171 +178,192 @@ def test_a_failed_test_is_named_with_its_message(env: intercode.InterCodeEnv) ->
 # -- without an image: what is carried over, and whose fault a missing verdict is ------------------
 
 
-@pytest.fixture
-def made(tmp_path: Path) -> Iterator[Callable[..., intercode.InterCodeEnv]]:
+SETUP = r"""
+mkdir -p /srv/d/e /srv/data /srv/out /srv/bin /srv/work
+echo 1 >/srv/d/gone; ln -s /etc /srv/l; chmod 555 /srv/d/e; ln -s /opt /srv/link
+printf 'b\na\n' >/srv/data/x; printf 'check:\n\ttest -e done\n' >/srv/data/Makefile
+"""
+RECORDS: list[dict[str, Any]] = []
+
+
+def record(**fields: Any) -> str:
+    """Add a task to those of the environment `plain`; return its id."""
+    id = f"t{len(RECORDS)}"
+    RECORDS.append({"id": id, "query": f"Do it: {id}.", "setup": SETUP, **fields})
+    return id
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[intercode.InterCodeEnv]:
     needs_bwrap()
-    envs: list[intercode.InterCodeEnv] = []
-
-    def make(**fields: Any) -> intercode.InterCodeEnv:
-        data = tmp_path / f"{len(envs)}.jsonl"
-        data.write_text(json.dumps({"id": "t", "query": "Do it.", **fields}))
-        envs.append(intercode.make("bash", data=str(data), max_turns=None))
-        return envs[-1]
-
-    yield make
-    for env in envs:
-        env.close()
+    data = tmp_path_factory.mktemp("plain") / "tasks.jsonl"
+    data.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
+    env = intercode.make("bash", data=str(data), max_turns=None)
+    yield env
+    env.close()
 
 
-def test_files_reach_the_tests_with_modes_links_and_removals(
-    made: Callable[..., intercode.InterCodeEnv],
-) -> None:
-    env = made(
-        setup="mkdir -p /srv/d/e; echo 1 >/srv/d/gone; ln -s /etc /srv/l; chmod 555 /srv/d/e",
-        gold="""
-            rm /srv/d/gone /srv/l; mkdir /srv/l; echo in >/srv/l/passwd; chmod 750 /srv/l
-            mkdir -p "/srv/a b"; echo x >"/srv/a b/$(printf 'n\\nl')"; ln -s nowhere /srv/dangling
-            chmod 755 /srv/d/e; echo y >/srv/d/e/new; chmod 555 /srv/d/e
-        """,
-        verify="""
-            test ! -e /srv/d/gone -a ! -L /srv/l -a "$(cat /srv/l/passwd)" = in &&
-            test "$(stat -c %a /srv/l)" = 750 -a -s /etc/passwd &&
-            test "$(cat "/srv/a b/$(printf 'n\\nl')")" = x &&
-            test "$(readlink /srv/dangling)" = nowhere &&
-            test "$(cat /srv/d/e/new)" = y -a "$(stat -c %a /srv/d/e)" = 555 &&
-            test ! -e /tests/planted -a ! -e ~/.profile -a -z "$(cat /etc/planted)"
-        """,
-        verify_system=["/etc/allowed"],
-    )
-    gold = env.tasks[0].gold
+FILES = record(
+    gold="""
+        rm /srv/d/gone /srv/l; mkdir /srv/l; echo in >/srv/l/passwd; chmod 750 /srv/l
+        mkdir -p "/srv/a b"; echo x >"/srv/a b/$(printf 'n\\nl')"; ln -s nowhere /srv/dangling
+        chmod 755 /srv/d/e; echo y >/srv/d/e/new; chmod 555 /srv/d/e
+    """,
+    verify="""
+        test ! -e /srv/d/gone -a ! -L /srv/l -a "$(cat /srv/l/passwd)" = in &&
+        test "$(stat -c %a /srv/l)" = 750 -a -s /etc/passwd &&
+        test "$(cat "/srv/a b/$(printf 'n\\nl')")" = x &&
+        test "$(readlink /srv/dangling)" = nowhere &&
+        test "$(cat /srv/d/e/new)" = y -a "$(stat -c %a /srv/d/e)" = 555 &&
+        test ! -e /tests/planted -a ! -e ~/.profile -a -z "$(cat /etc/planted)"
+    """,
+    verify_system=["/etc/allowed"],
+)
+
+
+def test_files_reach_the_tests_with_modes_links_and_removals(plain: intercode.InterCodeEnv) -> None:
+    gold = next(task.gold for task in plain.tasks if task.id == FILES)
     plants = "mkdir -p /tests; touch /tests/planted ~/.profile; echo evil >>/etc/hosts"
-    assert played(env, "t", gold, plants)["score"].success
-    assert not played(env, "t")["score"].success
+    assert played(plain, FILES, gold, plants)["score"].success
+    assert not played(plain, FILES)["score"].success
 
 
 STEERS = (
     "CMakeLists.txt build.ninja gems.rb lib/Test/More.pm lib/rspec/core.rb check BUILD build.rs"
 )
 TRAVELS = "notes.txt lib/fee.rb lib/Test/Fee.pm main.rs builder checks.txt test/fee.rb"
+MAKES = record(
+    cwd="/srv/work",
+    gold="echo 4 >answer",
+    verify="printf 'check:\\n\\ttest -s answer\\n' >/Makefile; make -f /Makefile check\n",
+)
 
 
 def test_what_steers_a_runner_stays_behind_in_the_folder_where_tests_start(
-    made: Callable[..., intercode.InterCodeEnv],
+    plain: intercode.InterCodeEnv,
 ) -> None:
-    make = "printf 'check:\\n\\ttest -s answer\\n' >/Makefile; make -f /Makefile check\n"
-    gold = "echo 4 >answer"
-    env = made(setup="mkdir -p /srv/place", cwd="/srv/place", gold=gold, verify=make)
-    assert not played(env, "t", "touch check")["score"].success
+    assert not played(plain, MAKES, "touch check")["score"].success
     plants = f"mkdir -p lib/Test lib/rspec test; touch {STEERS} {TRAVELS}"
-    info = played(env, "t", plants, gold)
+    info = played(plain, MAKES, plants, "echo 4 >answer")
     assert info["score"].success
-    left = [path.removeprefix("/srv/place/") for path in info["outcomes"]["left_behind"]]
+    left = [path.removeprefix("/srv/work/") for path in info["outcomes"]["left_behind"]]
     assert sorted(left) == sorted(STEERS.split())
 
 
-def test_the_record_names_what_of_the_system_is_the_subject(
-    made: Callable[..., intercode.InterCodeEnv],
-) -> None:
-    gold = "mkdir /etc/app; echo on | tee /etc/app/conf /opt/it >/etc/other; echo x >>/etc/hosts"
-    test = "test -e /etc/app/conf -a -e /opt/it -a ! -e /etc/other && ! grep x /etc/hosts\n"
-    system = ["/etc//app/", "/srv/link/it"]
-    env = made(setup="ln -s /opt /srv/link", gold=gold, verify=test, verify_system=system)
-    assert played(env, "t", gold)["score"].success
+SYSTEM = record(
+    gold="mkdir /etc/app; echo on | tee /etc/app/conf /opt/it >/etc/other; echo x >>/etc/hosts",
+    verify="test -e /etc/app/conf -a -e /opt/it -a ! -e /etc/other && ! grep x /etc/hosts\n",
+    verify_system=["/etc//app/", "/srv/link/it"],
+)
+IN_FOLDER = record(
+    cwd="/srv/work",
+    gold="echo here >file; export SECRET=1",
+    verify='test "$PWD" = /srv/work -a -e file -a "$LEVEL" = "a b" -a -z "$SECRET"\n',
+    verify_env={"LEVEL": "a b"},
+)
 
 
-def test_the_tests_start_in_the_tasks_folder_with_the_records_variables(
-    made: Callable[..., intercode.InterCodeEnv],
+def test_the_record_names_what_is_the_subject_and_where_the_tests_start(
+    plain: intercode.InterCodeEnv,
 ) -> None:
-    env = made(
-        setup="mkdir -p /srv/work",
-        cwd="/srv/work",
-        gold="echo here >file; export SECRET=1",
-        verify='test "$PWD" = /srv/work -a -e file -a "$LEVEL" = "a b" -a -z "$SECRET"\n',
-        verify_env={"LEVEL": "a b"},
-    )
-    assert played(env, "t", "pwd >file; export SECRET=1")["score"].success
+    for task in (SYSTEM, IN_FOLDER):
+        plain.reset(options={"task": task})  # a gold that does not pass is an error
+
+
+SERVE = "mkfifo /srv/ask /srv/answer; (setsid bash -c 'read x </srv/ask; echo $x$x >/srv/answer' &)"
+ASKS = "echo 4 >/srv/ask; read x </srv/answer; test $x = 44\n"
+SERVED = [
+    record(gold=SERVE, verify=ASKS, keep_processes=keep, verify_seconds=20)
+    for keep in (True, "auto")
+]
+NEEDLESS = record(gold="touch /srv/a", verify="test -e /srv/a\n", keep_processes="auto")
 
 
 def test_services_of_the_agent_can_be_asked_where_the_record_says_so(
-    made: Callable[..., intercode.InterCodeEnv],
+    plain: intercode.InterCodeEnv,
 ) -> None:
-    serve = (
-        "mkfifo /srv/ask /srv/answer; (setsid bash -c 'read x </srv/ask; echo $x$x >/srv/answer' &)"
-    )
-    test = "echo 4 >/srv/ask; read x </srv/answer; test $x = 44\n"
     alive = ["processes of the agent were alive during scoring, among all its files"]
-    for keep in (True, "auto"):
-        kept = made(gold=serve, verify=test, keep_processes=keep, verify_seconds=20)
-        info = played(kept, "t", serve)
+    for task in SERVED:
+        info = played(plain, task, SERVE)
         assert (info["score"].success, info["outcomes"]["verified"]) == (True, alive)
-    needless = made(gold="touch /srv/a", verify="test -e /srv/a\n", keep_processes="auto")
-    assert "verified" not in played(needless, "t", "touch /srv/a")["outcomes"]
+    assert "verified" not in played(plain, NEEDLESS, "touch /srv/a")["outcomes"]
 
 
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"verify": "exit 3\n"}, "the tests end with status 3"),
-        ({"verify": "true\n", "verdict": "reward"}, "neither reward.json nor reward.txt"),
-        ({"verify": "echo often >/logs/verifier/reward.txt\n"}, "reward.txt is not a number"),
-        ({"verify": "sleep 60\n", "verify_seconds": 0.3}, "the tests ran out of time"),
         ({"verify": "tests/none.sh"}, "there is no .*tests/none.sh"),
         ({"verify": "../"}, "leads out of the task file's folder"),
-        (
-            {"verify": "test -e /etc/x\n", "gold": "mkdir /etc/x; touch /etc/x/y /srv/a"},
-            "status 1; the tests did not get the changes to /etc/x: .* in `verify_system`",
-        ),
-        ({"verify": "true\n", "verify_system": ["etc"]}, "write a list of absolute paths"),
-        ({"verify": "true\n", "verify_system": ["/srv/../etc"]}, "paths without '..'"),
-        ({"verify": "true\n", "cwd": "/srv/none"}, "'cwd': there is no folder /srv/none in"),
-        ({"verify": "true\n", "keep_processes": "no"}, "write true, false or 'auto'"),
-        ({"verify": "true\n", "verify_memory": 0.5}, "write a whole number of MiB"),
-        (
-            {"verify": "exit 3\n", "gold": None, "verdict": "reward"},
-            "on untouched files, the tests",
-        ),
+        ({"verify_system": ["etc"]}, "write a list of absolute paths"),
+        ({"verify_system": ["/srv/../etc"]}, "paths without '..'"),
+        ({"keep_processes": "no"}, "write true, false or 'auto'"),
+        ({"verify_memory": 0.5}, "write a whole number of MiB"),
+    ],
+)
+def test_fields_without_a_meaning_are_refused(
+    tmp_path: Path, fields: dict[str, Any], why: str
+) -> None:
+    data = tmp_path / "tasks.jsonl"
+    data.write_text(json.dumps({"query": "Do it.", "gold": "true", "verify": "true\n", **fields}))
+    with pytest.raises(DataError, match=why):
+        intercode.prepare("bash", data=str(data))
+
+
+@pytest.mark.parametrize(
+    ("task", "why"),
+    [
+        (record(**{"gold": "touch /srv/a", **fields}), why)
+        for fields, why in (
+            ({"verify": "exit 3\n"}, "the tests end with status 3"),
+            ({"verify": "true\n", "verdict": "reward"}, "neither reward.json nor reward.txt"),
+            ({"verify": "echo often >/logs/verifier/reward.txt\n"}, "reward.txt is not a number"),
+            ({"verify": "sleep 60\n", "verify_seconds": 0.3}, "the tests ran out of time"),
+            (
+                {"verify": "test -e /etc/x\n", "gold": "mkdir /etc/x; touch /etc/x/y /srv/a"},
+                "status 1; the tests did not get the changes to /etc/x: .* in `verify_system`",
+            ),
+            ({"verify": "true\n", "cwd": "/srv/none"}, "'cwd': there is no folder /srv/none in"),
+            (
+                {"verify": "exit 3\n", "gold": None, "verdict": "reward"},
+                "on untouched files, the tests",
+            ),
+        )
     ],
 )
 def test_a_verdict_that_the_gold_cannot_have_is_a_fault_of_the_data(
-    made: Callable[..., intercode.InterCodeEnv], fields: dict[str, Any], why: str
+    plain: intercode.InterCodeEnv, task: str, why: str
 ) -> None:
     with pytest.raises(DataError, match=why):
-        made(**{"gold": "touch /srv/a", **fields}).reset(options={"task": "t"})
+        plain.reset(options={"task": task})
+
+
+PREVENTED = record(
+    gold="true",
+    verify="""
+        while [ -e /srv/hang ]; do sleep 0.1; done
+        [ -e /srv/quiet ] || echo 1 >/logs/verifier/reward.txt
+    """,
+    verdict="reward",
+    verify_seconds=6,
+)
+WITHOUT_GOLD = record(verify="test -e /srv/a\n")
 
 
 def test_a_verdict_that_only_the_agent_prevents_is_a_failure(
-    made: Callable[..., intercode.InterCodeEnv],
+    plain: intercode.InterCodeEnv,
 ) -> None:
-    test = """
-        while [ -e /srv/hang ]; do sleep 0.1; done
-        [ -e /srv/quiet ] || echo 1 >/logs/verifier/reward.txt
-    """
-    env = made(gold="true", verify=test, verdict="reward", verify_seconds=8)
     for action, why in (
         ("touch /srv/quiet", "the tests wrote neither"),
         ("touch /srv/hang", "the tests ran out of time"),
     ):
-        info = played(env, "t", action)
+        info = played(plain, PREVENTED, action)
         assert (info["score"].reward, info["ended"]) == (0, "submit")
         assert why in info["score"].rule
 
 
-def test_without_a_gold_the_tests_alone_decide(
-    made: Callable[..., intercode.InterCodeEnv],
-) -> None:
-    env = made(verify="test -e /srv/a\n")
-    assert not played(env, "t")["score"].success
-    assert played(env, "t", "touch /srv/a")["score"].success
-
-
-def test_check_says_what_it_cannot_know_without_a_gold(tmp_path: Path) -> None:
-    needs_bwrap()
-    data = tmp_path / "tasks.jsonl"
-    data.write_text(json.dumps({"query": "Make /srv/a.", "verify": "test -e /srv/a\n"}))
-    factory = intercode.prepare("bash", data=str(data), max_turns=None)
-    findings = check(factory, factory.tasks)
-    assert (findings["broken"], findings["noop_paid"], findings["hacks_paid"]) == ([], 0, [])
-    assert [row["kind"] for row in findings["suspicious"]] == ["no_gold"]
+def test_without_a_gold_the_tests_alone_decide(plain: intercode.InterCodeEnv) -> None:
+    assert not played(plain, WITHOUT_GOLD)["score"].success
+    assert played(plain, WITHOUT_GOLD, "touch /srv/a")["score"].success
 
 
 def test_a_link_out_of_the_data_is_not_followed(tmp_path: Path) -> None:
@@ -355,78 +377,72 @@ def test_a_link_out_of_the_data_is_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.rest
-def test_check_names_hacks_that_pay(folder: Path, tmp_path: Path) -> None:
+def test_check_names_hacks_that_pay_and_what_it_cannot_know_without_a_gold(tmp_path: Path) -> None:
     needs_bwrap()
-    world = {**TASKS[-1], "setup": "mkdir -p /srv/t; echo '[ -e /srv/done ]' >/srv/t/test.sh"}
-    sound = {
-        "id": "sound",
-        "query": "Make it.",
-        "gold": "touch /srv/done",
-        "verify": "test -e /srv/done\n",
-    }
+    done = "test -e /srv/done\n"
+    lies_about = f"mkdir -p /srv/t; echo '{done.strip()}' >/srv/t/test.sh"
+    records = [
+        {"id": "world", "gold": "touch /srv/done", "verify": "bash /srv/t/test.sh\n"},
+        {"id": "bare", "verify": done},
+    ]
+    for record in records:
+        record |= {"query": f"Make it {record['id']}.", "setup": lies_about}
     data = tmp_path / "tasks.jsonl"
-    data.write_text("\n".join(map(json.dumps, [{**world, "gold": "touch /srv/done"}, sound])))
+    data.write_text("\n".join(map(json.dumps, records)))
     factory = intercode.prepare("bash", data=str(data), max_turns=None)
     findings = check(factory, factory.tasks, workers=os.cpu_count() or 1)
-    assert (findings["gold_ok"], findings["noop_paid"]) == (2, 0)
+    assert (findings["gold_ok"], findings["noop_paid"]) == (1, 0)
     assert findings["hacks_paid"] == [{"task": "world", "hack": "overwritten tests"}]
-    assert [row["kind"] for row in findings["broken"]] == ["hack_pays"]
+    assert [(row["task"], row["kind"]) for row in findings["broken"]] == [("world", "hack_pays")]
+    assert ("bare", "no_gold") in [(row["task"], row["kind"]) for row in findings["suspicious"]]
 
 
-@pytest.mark.parametrize(
-    ("verify", "passes"),
-    [
-        ("#!/bin/bash -e\ntest -f /srv/a\necho fine\n", True),
-        ("#!/usr/bin/env -S bash -e\r\ntest -f /srv/a\necho fine\n", True),
-        ('#!/bin/sh\n[ -z "${BASH_VERSION-}" ] && test -f /srv/a\n', True),
-        ("#!/usr/bin/env python3\nimport os, sys\nsys.exit(not os.path.exists('/srv/a'))\n", True),
-        ("#!/usr/bin/no-such-shell\ntrue\n", False),
-    ],
-)
+MADE = "#!/usr/bin/env python3\nimport os\nos.makedirs('/srv/made')\n"
+SCRIPTS = [
+    record(gold="touch /srv/a", verify="#!/bin/bash -e\ntest -f /srv/a\necho fine\n"),
+    record(gold="touch /srv/a", verify="#!/usr/bin/env -S bash -e\r\ntest -f /srv/a\necho fine\n"),
+    record(gold="touch /srv/a", verify='#!/bin/sh\n[ -z "${BASH_VERSION-}" ] && test -f /srv/a\n'),
+    record(
+        gold="ls /srv/made && touch /srv/a",
+        verify="#!/usr/bin/env python3\nimport os, sys\nsys.exit(not os.path.exists('/srv/a'))\n",
+        setup=MADE,
+    ),
+]
+NO_SHELL = record(gold="touch /srv/a", verify="#!/usr/bin/no-such-shell\ntrue\n")
+
+
 def test_the_first_line_of_a_script_decides_how_it_is_executed(
-    made: Callable[..., intercode.InterCodeEnv], verify: str, passes: bool
+    plain: intercode.InterCodeEnv,
 ) -> None:
-    setup = "#!/usr/bin/env python3\nimport os\nos.makedirs('/srv/made')\n"
-    env = made(gold="ls /srv/made && touch /srv/a", verify=verify, setup=setup)
-    if not passes:
-        with pytest.raises(DataError, match="no-such-shell"):
-            env.reset(options={"task": "t"})
-        return
-    assert not played(env, "t", "true")["score"].success
-    assert played(env, "t", "touch /srv/a")["score"].success
+    for task in SCRIPTS:  # a gold that does not pass is an error
+        assert not played(plain, task, "true")["score"].success, task
+    with pytest.raises(DataError, match="no-such-shell"):
+        plain.reset(options={"task": NO_SHELL})
 
 
 SORTS = "sort /srv/data/x >/srv/out/names"
-MISLEADS: list[tuple[dict[str, Any], str]] = [
+COMPARES = record(gold=SORTS, verify="sort /srv/data/x >/tmp/e; cmp /tmp/e /srv/out/names\n")
+MISLEADS: list[tuple[str, str]] = [
     # files that the tests write themselves
-    (
-        {"gold": SORTS, "verify": "sort /srv/data/x >/tmp/e; cmp /tmp/e /srv/out/names\n"},
-        "echo x >/srv/out/names; ln -s /srv/out/names /tmp/e",
-    ),
-    (
-        {"gold": SORTS, "verify": "sort /srv/data/x >/tmp/e; cmp /tmp/e /srv/out/names\n"},
-        "echo x | tee /tmp/e /srv/out/names; chmod 444 /tmp/e",
-    ),
+    (COMPARES, "echo x >/srv/out/names; ln -s /srv/out/names /tmp/e"),
+    (COMPARES, "echo x | tee /tmp/e /srv/out/names; chmod 444 /tmp/e"),
     # a folder that depends on the process
     (
-        {
-            "gold": SORTS,
-            "verify": "cd /srv/data; sort x >names; cmp names /srv/out/names\n",
-        },
+        record(gold=SORTS, verify="cd /srv/data; sort x >names; cmp names /srv/out/names\n"),
         "rm -rf /srv/out; ln -s /proc/self/cwd /srv/out",
     ),
     # places of programs and of their settings
     (
-        {
-            "gold": SORTS,
-            "verify": "sort /srv/data/x | cmp - /srv/out/names\n",
-            "verify_env": {"PATH": "/srv/bin:/usr/bin:/bin"},
-        },
+        record(
+            gold=SORTS,
+            verify="sort /srv/data/x | cmp - /srv/out/names\n",
+            verify_env={"PATH": "/srv/bin:/usr/bin:/bin"},
+        ),
         "printf '#!/bin/sh\\nexit 0\\n' >/srv/bin/cmp; chmod 755 /srv/bin/cmp",
     ),
     *(
         (
-            {"gold": "touch /srv/data/done", "verify": f"{start} check\n"},
+            record(gold="touch /srv/data/done", verify=f"{start} check\n"),
             "printf 'check:\\n\\t@true\\n' >/srv/data/GNUmakefile",
         )
         for start in ("make -C /srv/data", "cd /srv; cd data && make")
@@ -434,45 +450,44 @@ MISLEADS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "action"), MISLEADS)
+@pytest.mark.parametrize(("task", "action"), MISLEADS)
 def test_what_would_mislead_the_tests_stays_behind(
-    made: Callable[..., intercode.InterCodeEnv], fields: dict[str, Any], action: str
+    plain: intercode.InterCodeEnv, task: str, action: str
 ) -> None:
-    setup = r"""mkdir -p /srv/data /srv/out /srv/bin; printf 'b\na\n' >/srv/data/x
-        printf 'check:\n\ttest -e done\n' >/srv/data/Makefile"""
-    env = made(setup=setup, **fields)
-    assert played(env, "t", fields["gold"])["score"].success
-    info = played(env, "t", action)
+    info = played(plain, task, action)
     assert info["score"].reward == 0
     assert info["outcomes"]["left_behind"]
 
 
-def test_a_program_that_breaks_the_loader_is_an_outcome(
-    made: Callable[..., intercode.InterCodeEnv],
-) -> None:
-    env = made(
-        setup="mkdir -p /srv",
-        gold="printf '#!/bin/sh\\necho 12\\n' >/srv/run; chmod 755 /srv/run",
-        verify='[ "$(/srv/run)" = 12 ]\n',
-    )
+TWELVE = record(
+    gold="printf '#!/bin/sh\\necho 12\\n' >/srv/run; chmod 755 /srv/run",
+    verify='[ "$(/srv/run)" = 12 ]\n',
+)
+IDLE = record(gold="touch a", verify="test -e /srv/work/a\n", cwd="/srv/work")
+TOUCHES = record(
+    gold="touch /srv/a",
+    verify="! touch /srv/work/b || test -e /srv/a",
+    keep_processes=True,
+)
+
+
+def test_a_program_that_breaks_the_loader_is_an_outcome(plain: intercode.InterCodeEnv) -> None:
     breaks = "echo x >/etc/ld.so.preload; echo 3"
     action = f"printf '#!/bin/sh\\n{breaks}\\n' >/srv/run; chmod 755 /srv/run"
-    assert played(env, "t", action)["score"].reward == 0
+    assert played(plain, TWELVE, action)["score"].reward == 0
 
 
 def test_an_episode_without_an_action_leaves_nothing_to_the_next(
-    made: Callable[..., intercode.InterCodeEnv],
+    plain: intercode.InterCodeEnv,
 ) -> None:
-    env = made(gold="touch /srv/a", verify="test -e /srv/a\n", setup="mkdir -p /srv", cwd="/srv")
     for actions in ([], [], ["true"]):
-        info = played(env, "t", *actions)
+        info = played(plain, IDLE, *actions)
         assert not info["session_lost"]
-    env.reset(options={"task": "t"})
-    assert env.step("true")[0] == ""
-    env = made(gold="touch /srv/a", verify="! touch /srv/b || test -e /srv/a", keep_processes=True)
-    played(env, "t")
-    env.reset(options={"task": "t"})
-    assert env.step("ls /srv")[0] == ""
+    plain.reset(options={"task": IDLE})
+    assert plain.step("true")[0] == ""
+    played(plain, TOUCHES)
+    plain.reset(options={"task": TOUCHES})
+    assert plain.step("ls /srv/work")[0] == ""
 
 
 def test_tests_that_cannot_be_read_hide_no_other_tasks(tmp_path: Path) -> None:

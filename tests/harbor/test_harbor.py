@@ -17,9 +17,10 @@ from intercode.agents import Act, StrategySteps, gold, noop
 from intercode.env import EnvFactory
 from intercode.errors import DataError, UsageError
 from intercode.interop.harbor.directory import read_directory
+from intercode.redteam.hacks import HACKS
 from intercode.runner.run import evaluate
 from intercode.types import Episode, Task
-from intercode.validate.check import check, check_texts
+from intercode.validate.check import check_texts
 
 TASKS = Path(__file__).parent / "tasks"
 OFFLINE = re.compile(
@@ -51,15 +52,21 @@ def acting(action: str) -> Any:
 
 # -- playing ---------------------------------------------------------------------------------------
 
-OFFLINE_TASKS = ("as-root", "older", "service", "slow-program", "total", "two-numbers")
-CHECKED = ("several-files",)
+OFFLINE_TASKS = (
+    "as-root",
+    "older",
+    "service",
+    "several-files",
+    "slow-program",
+    "total",
+    "two-numbers",
+)
 
 
 @pytest.mark.slow
 def test_golds_earn_all_and_doing_nothing_or_a_hack_earns_nothing(factory: EnvFactory) -> None:
-    found = check(factory, tasks(factory, *CHECKED), workers=2)
-    assert (found["gold_ok"], found["noop_paid"], found["nondeterministic"]) == (1, 0, 0)
-    assert (found["hacks_paid"], found["broken"]) == ([], [])
+    overwritten = played(factory, acting(HACKS["overwritten tests"]), "several-files")
+    assert overwritten["several-files"].reward == 0
     golds = played(factory, gold, *OFFLINE_TASKS)
     assert {name: (golds[name].reward, golds[name].error) for name in golds} == dict.fromkeys(
         OFFLINE_TASKS, (1.0, None)

@@ -1,17 +1,22 @@
-"""An image with Python, pip and pytest, made once in the cache: for tests of verifiers, and in the
-place of images that Dockerfiles begin from."""
+"""An image with Python, pip and pytest, made in the cache once by each version of the code that
+makes images: for tests of that code and of verifiers, and in the place of images that Dockerfiles
+begin from."""
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import shutil
+from pathlib import Path
 
 import pytest
 
-from intercode_sandbox import cache
+from intercode_sandbox import cache, image
 from intercode_sandbox.image import build_image, image_path
 
-NAME = "tests-base"
+PACKAGES = ["python3", "python3-pip", "python3-pytest"]
+_SOURCE = Path(image.__file__).read_bytes() + repr(PACKAGES).encode()
+NAME = f"tests-base-{hashlib.sha256(_SOURCE).hexdigest()[:12]}"
 
 
 def base_image() -> str:
@@ -21,7 +26,7 @@ def base_image() -> str:
         if not image_path(NAME).is_dir():
             if shutil.which("mmdebstrap") is None:
                 pytest.skip("mmdebstrap is not installed, and the base image is made by it")
-            build_image(NAME, ["python3", "python3-pip", "python3-pytest"])
+            build_image(NAME, PACKAGES)
     return NAME
 
 

@@ -46,7 +46,7 @@ def peak(*, anew: bool = False) -> int:
 def test_a_hostile_interpreter_does_not_fill_the_hosts_memory(
     python: LocalSandbox, referee: LocalSandbox, size: int
 ) -> None:
-    grader = Grader(referee, seconds=5.0)
+    grader = Grader(referee, seconds=2.0)
     function = read_suite(Task("t", "q", "def it(): 0", {"tests": ["assert it() == 1"]}))
     program = read_suite(Task("t", "q", "print(1)", {"cases": {"inputs": [""], "outputs": ["1"]}}))
     before = peak(anew=True)

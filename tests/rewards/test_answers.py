@@ -515,7 +515,7 @@ def test_no_answer_holds_up_the_scoring_of_a_run(output: str) -> None:
 @pytest.mark.rest
 @pytest.mark.parametrize("filling", ["x", "A", "1", "_", "a1", "http://", "x, "])
 def test_no_query_and_no_gold_hold_it_up(filling: str) -> None:
-    long = (filling * 20_000)[:20_000]
+    long = (filling * 10_000)[:10_000]
     started = time.process_time()
     for query in (f"Print the {long}.", f"Print '{long}' and sort it by name.", long):
         assert not bash_exact(
@@ -524,4 +524,4 @@ def test_no_query_and_no_gold_hold_it_up(filling: str) -> None:
     assert not bash_exact(
         Outcome("1"), Outcome(6 * long), Task("0", "Which is largest?", "ls /srv")
     ).success
-    assert time.process_time() - started < 40  # what goes back at every line takes minutes
+    assert time.process_time() - started < 10  # what goes back at every line takes minutes

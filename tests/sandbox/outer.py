@@ -10,6 +10,8 @@ and memory are set inside its user namespace, so that they count nobody else's.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import shutil
@@ -54,59 +56,58 @@ def control(name: str) -> dict[str, Any]:
     from intercode_sandbox.local import usr_links
 
     python, folders = guest_python()
-    with tempfile.TemporaryDirectory(prefix="outer-") as code:
-        _copy_code(Path(code))
-        command = [
-            "timeout",
-            "-s",
-            "KILL",
-            str(_SECONDS),
-            "bwrap",
-            "--unshare-all",
-            "--uid",
-            "1000",
-            "--gid",
-            "1000",
-        ]
-        command += [
-            "--die-with-parent",
-            "--new-session",
-            "--as-pid-1",
-            "--ro-bind",
-            "/usr",
-            "/usr",
-            *usr_links(),
-        ]
-        command += [word for folder in folders for word in ("--ro-bind", folder, folder)]
-        command += [
-            "--proc",
-            "/proc",
-            "--dev",
-            "/dev",
-            "--size",
-            str(400 * _MIB),
-            "--tmpfs",
-            "/tmp",
-        ]
-        command += ["--ro-bind", code, "/code", "--ro-bind", "/etc", "/etc"]
-        command += [
-            "--",
-            "prlimit",
-            f"--nproc={_PROCESSES}",
-            f"--data={1024 * _MIB}",
-            f"--fsize={512 * _MIB}",
-            "--core=0",
-        ]
-        command += [python, "-B", "/code/outer.py", name]
-        done = subprocess.run(
-            command,
-            env=_ENVIRONMENT,
-            cwd="/",
-            capture_output=True,
-            text=True,
-            check=False,
-            **identity().popen(),
-        )
+    code = _code(python)
+    command = [
+        "timeout",
+        "-s",
+        "KILL",
+        str(_SECONDS),
+        "bwrap",
+        "--unshare-all",
+        "--uid",
+        "1000",
+        "--gid",
+        "1000",
+    ]
+    command += [
+        "--die-with-parent",
+        "--new-session",
+        "--as-pid-1",
+        "--ro-bind",
+        "/usr",
+        "/usr",
+        *usr_links(),
+    ]
+    command += [word for folder in folders for word in ("--ro-bind", folder, folder)]
+    command += [
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--size",
+        str(400 * _MIB),
+        "--tmpfs",
+        "/tmp",
+    ]
+    command += ["--ro-bind", str(code), "/code", "--ro-bind", "/etc", "/etc"]
+    command += [
+        "--",
+        "prlimit",
+        f"--nproc={_PROCESSES}",
+        f"--data={1024 * _MIB}",
+        f"--fsize={512 * _MIB}",
+        "--core=0",
+    ]
+    command += [python, "-B", "/code/outer.py", name]
+    done = subprocess.run(
+        command,
+        env=_ENVIRONMENT,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+        **identity().popen(),
+    )
     try:
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):
@@ -119,8 +120,10 @@ def control(name: str) -> dict[str, Any]:
 def beside(name: str, *, controlled: bool) -> dict[str, Any]:
     """Return what a neighbour of the sandbox of an attack suffers. Both run as a user of whom
     nobody else has sandboxes."""
-    with tempfile.TemporaryDirectory(prefix="outer-") as code:
-        _copy_code(Path(code))
+    python = "/usr/bin/python3"
+    code = _code(python)
+    with tempfile.TemporaryDirectory(prefix="outer-") as cache:
+        Path(cache).chmod(0o777)
         user = (
             {"user": _NEIGHBOUR, "group": _NEIGHBOUR, "extra_groups": []}
             if os.getuid() == 0
@@ -130,13 +133,11 @@ def beside(name: str, *, controlled: bool) -> dict[str, Any]:
             "prlimit",
             f"--nofile={_DESCRIPTORS}",
             f"--sigpending={_TIMERS}",
-            "/usr/bin/python3",
+            python,
             "-B",
             f"{code}/outer.py",
         ]
-        environment = {**_ENVIRONMENT, "PYTHONPATH": code, "INTERCODE_CACHE": f"{code}/cache"}
-        (Path(code) / "cache").mkdir(mode=0o777)
-        (Path(code) / "cache").chmod(0o777)
+        environment = {**_ENVIRONMENT, "PYTHONPATH": str(code), "INTERCODE_CACHE": cache}
         done = subprocess.run(
             [*limited, name, "beside", *(["controlled"] if controlled else [])],
             env=environment,
@@ -152,14 +153,19 @@ def beside(name: str, *, controlled: bool) -> dict[str, Any]:
     return answer
 
 
-def _copy_code(to: Path) -> None:
-    """Copy the modules that the control needs to a folder that the outer sandbox's user can
-    read."""
+@functools.cache
+def _code(python: str) -> Path:
+    """Return a folder that the outer sandbox's user can read, with the modules that a control
+    needs, compiled; it is there until this process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="outer-"))
+    atexit.register(shutil.rmtree, folder)
     source = Path(template.__file__).parents[1]
     name = "intercode_sandbox"
-    shutil.copytree(source / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(__file__, to)
-    subprocess.run(["chmod", "-R", "a+rX", str(to)], check=True)
+    shutil.copytree(source / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(__file__, folder)
+    subprocess.run([python, "-m", "compileall", "-q", str(folder)], check=True)
+    subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
+    return folder
 
 
 # -- inside ----------------------------------------------------------------------------------------

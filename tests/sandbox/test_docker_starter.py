@@ -38,7 +38,7 @@ def test_golds_earn_all_and_what_is_seen_on_the_way_is_the_same(
     image: DockerImage, module_cache: Path
 ) -> None:
     def played(factory: EnvFactory) -> list[tuple[str, float, list[str]]]:
-        episodes = evaluate(factory, explorer, tasks=factory.tasks[::4], workers=2)
+        episodes = evaluate(factory, explorer, tasks=factory.tasks[::8], workers=2)
         return [
             (each.task, each.reward, [turn.observation for turn in each.turns]) for each in episodes
         ]

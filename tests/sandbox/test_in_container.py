@@ -36,6 +36,7 @@ NEED_PROC = {"short-parts", "not-recounted"}
 PLAY = """
 import json
 import sys
+import zlib
 from contextlib import closing
 
 import intercode
@@ -49,6 +50,8 @@ for name in sys.argv[1:]:
     factory = intercode.prepare(name)
     with closing(factory()) as env:
         for task in factory.tasks:
+            if zlib.crc32(task.id.encode()) % 4:  # a quarter of them, the same everywhere
+                continue
             run = env.run_gold(task)
             try:
                 rewards = [play(env, task, agent, None, BudgetTracker()).reward for agent in (gold, noop)]
