@@ -46,7 +46,7 @@ soak: setup
 	$(BIN)/python -m pytest -m soak
 
 programs: setup $(PROGRAMS)/.ready
-	$(PYTEST) -m programs tests/world/test_programs.py --durations=10
+	$(PYTEST) -m programs tests/world/test_foreign_programs.py --durations=10
 
 $(PROGRAMS)/.ready: scripts/programs tests/integrations/versions.txt tests/integrations/npm-versions.txt
 	scripts/programs $(PYTHON)

@@ -19,8 +19,8 @@ NEWEST = PROJECT / ".venv-integrations" / "newest"
 INTEGRATIONS = "tests/integrations"
 AGENTS = f"{INTEGRATIONS}/test_command_line_agents.py"
 PROGRAMS = {
-    "mini-swe-agent": ("mini", ["tests/world/test_programs.py", "-k", "kind and mini"]),
-    "@openai/codex": ("codex", ["tests/world/test_programs.py", "-k", "kind and codex"]),
+    "mini-swe-agent": ("mini", ["tests/world/test_foreign_programs.py", "-k", "kind and mini"]),
+    "@openai/codex": ("codex", ["tests/world/test_foreign_programs.py", "-k", "kind and codex"]),
     "@anthropic-ai/claude-code": ("claude", [AGENTS, "-k", "solve and claude"]),
     "@qwen-code/qwen-code": ("qwen", [AGENTS, "-k", "solve and qwen"]),
 }
