@@ -173,7 +173,8 @@ class TestTheControl:
         self, sandbox: LocalSandbox, attack: SandboxAttack
     ) -> None:
         sandbox.exec(attack.action, timeout=4)
-        assert "BREACH" in sandbox.exec(attack.after).output
+        looks = (sandbox.exec(f"sleep {seconds}; {attack.after}") for seconds in (0, 0.1, 1, 3))
+        assert any("BREACH" in look.output for look in looks)
 
     @named(attacks.SHELL)
     def test_loses_the_next_command_in_a_shell_fed_through_its_input(

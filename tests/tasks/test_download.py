@@ -102,7 +102,7 @@ def test_a_passing_fault_is_healed_by_asking_again(
     server: Server, dest: Path, case: str, known: dict[str, Any]
 ) -> None:
     server.script = HEALED[case]
-    get(server, dest, timeout=0.2 if case == "a stall" else 5.0, **known)
+    get(server, dest, timeout=1.5 if case == "a stall" else 5.0, **known)
     assert len(server.requests) == len(server.script)
 
 
