@@ -24,6 +24,8 @@ from process_table import alive, below, processes, wait_for
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 HERE = Path(__file__).parent
+BEGUN = 300
+"""Seconds within which hosts begin and a run of them ends, on a busy machine."""
 TASKS = [
     {"id": f"{kind}-{n}", "query": f"{query} Number {n}.", "gold": gold.format(n=n)}
     for n in range(16)
@@ -204,7 +206,7 @@ def start(nodes: Nodes, folder: Path, *words: object) -> subprocess.Popen[str]:
 
 def run(nodes: Nodes, folder: Path, *words: object) -> tuple[int, str]:
     process = start(nodes, folder, *words)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=BEGUN)
     return process.returncode, out + err
 
 
@@ -264,9 +266,9 @@ def test_nodes_that_cannot_play_are_named_and_the_others_play(nodes: Nodes, fold
         assert "ok    node-a: 1 cores, " in done.stdout
         how = ("env.py:Fragile", "--agent", "own.py:held", "--limit", 20)
         driver = start(nodes, folder, *how, "--out", "run", "--on", nodes.address)
-        wait_for(lambda: len([*folder.glob("fault-*")]) >= 3, 60)
+        wait_for(lambda: len([*folder.glob("fault-*")]) >= 3, BEGUN)
         (folder / "go").touch()
-        out, said = driver.communicate(timeout=120)
+        out, said = driver.communicate(timeout=BEGUN)
         assert driver.returncode == 0, out + said
         assert "node no-cache was benched: the cache /proc/none cannot be made" in said
         assert (
@@ -300,7 +302,7 @@ def test_an_ended_driver_leaves_nothing_on_the_nodes(
 ) -> None:
     how = ("bash", "--data", "box", "--agent", "own.py:sleeper", "--limit", 8)
     driver = start(nodes, folder, *how, "--out", "run", "--on", nodes.address)
-    wait_for(lambda: len(below(*nodes.processes("ray::EpisodeHost"))) >= 2 * 2 * 3, 60)
+    wait_for(lambda: len(below(*nodes.processes("ray::EpisodeHost"))) >= 2 * 2 * 3, BEGUN)
     begun = below(*nodes.processes("ray::EpisodeHost"))
     driver.send_signal(number)
     said = driver.communicate(timeout=30)
@@ -324,7 +326,7 @@ def test_rollouts_on_nodes_are_those_of_this_machine(nodes: Nodes, folder: Path)
         capture_output=True,
         text=True,
         env={**nodes.variables, "PYTHONPATH": paths},
-        timeout=120,
+        timeout=BEGUN,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
@@ -355,8 +357,8 @@ def test_a_node_that_joins_plays_within_seconds_and_groups_stay_whole(
     hosts = nodes.processes("ray::EnvHost")
     nodes.add("node-late")
     try:
-        (joined,) = wait_for(lambda: nodes.processes("ray::EnvHost").keys() - hosts.keys(), 40)
-        wait_for(lambda: below(joined), 40)  # it has sandboxes
+        (joined,) = wait_for(lambda: nodes.processes("ray::EnvHost").keys() - hosts.keys(), BEGUN)
+        wait_for(lambda: below(joined), BEGUN)  # it has sandboxes
         os.kill(next(iter(hosts)), signal.SIGKILL)
         groups = begun + [json.loads(trainer.stdout.readline()) for _ in range(5)]
         rest, _ = trainer.communicate(timeout=60)
@@ -388,21 +390,23 @@ def test_lost_hosts_and_nodes_cost_no_episode(three_nodes: Nodes, folder: Path) 
     nodes = three_nodes
     how = ("bash", "--data", "box", "--agent", "own.py:held", "--limit", 24)
     driver = start(nodes, folder, *how, "--out", "run", "--on", nodes.address)
-    wait_for(lambda: len(lines(folder / "run")) == 4, 60)
-    hosts = wait_for(lambda: len(found := nodes.processes("ray::EpisodeHost")) == 3 and found, 60)
+    wait_for(lambda: len(lines(folder / "run")) == 4, BEGUN)
+    hosts = wait_for(
+        lambda: len(found := nodes.processes("ray::EpisodeHost")) == 3 and found, BEGUN
+    )
     victim = next(iter(hosts))
     # two workers with a sandbox each
-    sandboxes = wait_for(lambda: len(found := below(victim)) >= 4 and found, 60)
+    sandboxes = wait_for(lambda: len(found := below(victim)) >= 4 and found, BEGUN)
     os.kill(victim, signal.SIGKILL)
     wait_for(lambda: not alive(sandboxes), 5)
-    wait_for(lambda: nodes.processes("ray::EpisodeHost").keys() - hosts.keys(), 30)
+    wait_for(lambda: nodes.processes("ray::EpisodeHost").keys() - hosts.keys(), BEGUN)
     hosts |= nodes.processes("ray::EpisodeHost")
     sandboxes = below(*hosts)
     nodes.remove("node-c")
     nodes.add("node-d")
-    wait_for(lambda: nodes.processes("ray::EpisodeHost").keys() - hosts.keys(), 30)
+    wait_for(lambda: nodes.processes("ray::EpisodeHost").keys() - hosts.keys(), BEGUN)
     (folder / "go").touch()
-    said = driver.communicate(timeout=90)
+    said = driver.communicate(timeout=BEGUN)
     assert driver.returncode == 0, said
     wait_for(lambda: not alive(sandboxes), 5)
     played = lines(folder / "run")
