@@ -21,6 +21,7 @@ from ray.cluster_utils import Cluster
 SMALL = {"object_store_memory": 80_000_000, "include_dashboard": False}
 
 folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+os.environ |= {"RAY_enable_worker_prestart": "0", "RAY_prestart_worker_first_driver": "0"}
 os.makedirs("/tmp/ray", exist_ok=True)  # where Ray writes down the address, whatever its folder is
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "temp_dir": folder, **SMALL})
 nodes = {}

@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import sys
 from typing import Any
 
 import loopback
-from policies import Policy, make_tokenizer
+from policies import LETTERS
 from process_table import processes
 from token_server import TokenServer
 
 import intercode
 from intercode.models import OpenAIModel, ScriptedModel
-from intercode.train import Rollout, RolloutLimits, RolloutPool, groups, hf_chat
+from intercode.train import Rollout, RolloutLimits, RolloutPool, groups
 from intercode.train.cluster.envs import RayEnvs
 
 
@@ -29,19 +30,17 @@ def told(rollout: Rollout) -> list[Any]:
 
 
 def play(factory: Any) -> tuple[list[Any], list[Any]]:
-    tokenizer = make_tokenizer()
-    with RolloutPool(factory, "try_again", envs=8) as pool:
+    def reply(prompt: list[int]) -> tuple[list[int], list[float]]:
+        """What is drawn depends on the prompt alone, not on the batch."""
+        text, chance = LETTERS.decode(prompt), random.Random(hash(tuple(prompt)))
+        task = next(task for task in factory.tasks if task.query in text)
+        codes = [f"echo λ {chance.random()}", chance.choice([task.gold, "false"]), "submit"]
+        ids = [ord(letter) for letter in f"```bash\n{codes[text.count(chr(10) + '>') - 1]}\n```"]
+        return ids, [-chance.random() for _ in ids]
 
-        def generate(prompts: list[list[int]]) -> list[tuple[list[int], list[float]]]:
-            """What is drawn depends on the prompt alone, not on the batch."""
-            return [
-                Policy(tokenizer, factory.tasks, wrong=0.3, seed=hash(tuple(each))).reply(each)
-                for each in prompts
-            ]
-
-        rollouts = pool.run_batch(
-            groups([task.id for task in factory.tasks[:12]], 2), generate, hf_chat(tokenizer)
-        )
+    with RolloutPool(factory, "try_again", envs=4) as pool:
+        jobs = groups([task.id for task in factory.tasks[:6]], 2)
+        rollouts = pool.run_batch(jobs, lambda prompts: [*map(reply, prompts)], LETTERS)
         script = ScriptedModel(
             [f"```bash\n{word}\n```" for word in ("ls /box", "seq 2 9", "submit")]
         )
@@ -59,10 +58,10 @@ def play_with_a_server(factory: Any) -> list[Any]:
     }
     with (
         loopback.serving(TokenServer(answers)) as server,
-        RolloutPool(factory, "try_again", envs=8, limits=RolloutLimits(reply_tokens=30)) as pool,
+        RolloutPool(factory, "try_again", envs=4, limits=RolloutLimits(reply_tokens=30)) as pool,
     ):
         model = OpenAIModel("m", base_url=f"{server.url}/v1", logprobs=True)
-        rollouts = list(pool.run(groups([task.id for task in factory.tasks[:12]], 2), model))
+        rollouts = list(pool.run(groups([task.id for task in factory.tasks[:6]], 2), model))
     return sorted([[*told(rollout), rollout.cut] for rollout in rollouts], key=str)
 
 
@@ -76,9 +75,9 @@ with RayEnvs("bash", on=address, data=data) as factory:
     found["served there"] = play_with_a_server(factory)
     with RolloutPool(factory, "gold", envs=1) as pool:
         rewards = []
-        for rollout in pool.run([task.id for task in factory.tasks[:16]], ScriptedModel(["none"])):
+        for rollout in pool.run([task.id for task in factory.tasks[:8]], ScriptedModel(["none"])):
             rewards.append(rollout.reward)
-            if len(rewards) == 4:
+            if len(rewards) == 2:
                 for pid in processes(os.environ["INTERCODE_CACHE"], "ray::EnvHost"):
                     os.kill(pid, signal.SIGKILL)
     found["after a kill"] = rewards

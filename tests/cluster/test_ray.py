@@ -24,6 +24,8 @@ from process_table import alive, below, processes, wait_for
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 HERE = Path(__file__).parent
+BEGUN = 300
+"""Seconds within which hosts begin and a run of them ends, on a busy machine."""
 TASKS = [
     {"id": f"{kind}-{n}", "query": f"{query} Number {n}.", "gold": gold.format(n=n)}
     for n in range(16)
@@ -37,16 +39,16 @@ TASKS = [
 AGENT = """
 import os, time
 from intercode.agents import Act
-from helper import nap
+from helper import wait_until_let_go
 
-def slow(task, protocol):
-    nap()
+def held(task, protocol):
+    wait_until_let_go(task)
     yield Act(task.gold)
     yield Act("submit")
 
 def killer(task, protocol):
-    nap()
-    if task.id == "touch-3":
+    time.sleep(0.3)
+    if task.id == "touch-1":
         os.kill(os.getpid(), 9)
     yield Act(task.gold)
     yield Act("submit")
@@ -55,14 +57,24 @@ def sleeper(task, protocol):
     yield Act("sleep 60 & echo begun")
     yield Act("sleep 600")
 
-slow.needs_model = killer.needs_model = sleeper.needs_model = False
+held.needs_model = killer.needs_model = sleeper.needs_model = False
 """
+HELPER = """
+import time
+from pathlib import Path
+
+def wait_until_let_go(task):
+    while not task.id.endswith("-0") and not Path("FOLDER/go").exists():
+        time.sleep(0.1)
+"""
+"""Lets the first four tasks be played, and the others when there is a file `go`."""
 REWARD = """
 def half(agent, gold, task):
     return 0.5 if agent.changes == gold.changes else 0.25
 """
 ENV = """
 import os
+from pathlib import Path
 from intercode.envs.bash.env import BashEnv
 from intercode.errors import SandboxError
 
@@ -71,6 +83,7 @@ class Fragile(BashEnv):
 
     def start_episode(self, task):
         if "BROKEN_DISK" in os.environ:
+            Path("FOLDER/fault-" + task.id).touch()
             raise SandboxError("the disk is broken")
         super().start_episode(task)
 """
@@ -85,9 +98,9 @@ class Stranger(EpisodeHost):
     def begin(self, *arguments):
         return {**super().begin(*arguments), "template": "another"}
 
-options = {"env": "bash", "agent": "gold", "limit": 3}
+options = {"env": "bash", "data": sys.argv[1], "agent": "gold", "limit": 3}
 plan = Evaluation.plan(**options)
-with HostExecutor(sys.argv[1], plan, options, workers=1, host=Stranger) as executor:
+with HostExecutor(2, plan, options, workers=2, host=Stranger) as executor:
     try:
         evaluate(plan.factory, plan.agent.strategy, tasks=plan.tasks, crew=executor)
     finally:
@@ -95,7 +108,7 @@ with HostExecutor(sys.argv[1], plan, options, workers=1, host=Stranger) as execu
 """
 REPLIES = [
     "I look.\n```bash\nls /box\n```",
-    "```bash\ntouch /box/new3\n```",
+    "```bash\ntouch /box/new1\n```",
     "```bash\nseq 3 9\n```",
     "```bash\nsubmit\n```",
 ]
@@ -153,23 +166,28 @@ def nodes() -> Iterator[Nodes]:
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed")
     made = Nodes()
-    for name in ("node-a", "node-b", "node-c"):
+    for name in ("node-a", "node-b"):
         made.add(name)
     yield made
     made.close()
 
 
+@pytest.fixture(scope="module")
+def three_nodes(nodes: Nodes) -> Nodes:
+    nodes.add("node-c")
+    return nodes
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     write_box(tmp_path / "box", TASKS)
-    helper = "import time\n\ndef nap():\n    time.sleep(0.3)\n"
     for name, text in {
         "own.py": AGENT,
-        "helper.py": helper,
+        "helper.py": HELPER,
         "pay.py": REWARD,
         "env.py": ENV,
     }.items():
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text.replace("FOLDER", str(tmp_path)))
     (tmp_path / "replies.json").write_text(json.dumps(REPLIES))
     return tmp_path
 
@@ -188,7 +206,7 @@ def start(nodes: Nodes, folder: Path, *words: object) -> subprocess.Popen[str]:
 
 def run(nodes: Nodes, folder: Path, *words: object) -> tuple[int, str]:
     process = start(nodes, folder, *words)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=BEGUN)
     return process.returncode, out + err
 
 
@@ -211,141 +229,55 @@ def settings(run: Path) -> dict[str, Any]:
     }
 
 
-def test_three_nodes_play_what_one_machine_plays(nodes: Nodes, folder: Path) -> None:
+def test_nodes_play_what_one_machine_plays(nodes: Nodes, folder: Path) -> None:
     how = (
-        "bash",
-        "--data",
-        "box",
-        "--agent",
-        "try_again",
-        "--model",
-        "scripted:replies.json",
-        "--reward",
-        "pay.py:half",
-        "--epochs",
-        2,
-        "--limit",
-        20,
+        *("bash", "--data", "box", "--agent", "try_again", "--model", "scripted:replies.json"),
+        *("--reward", "pay.py:half", "--epochs", 2, "--limit", 6),
     )
     assert run(nodes, folder, *how, "--out", "here")[0] == 0
     status, said = run(nodes, folder, *how, "--out", "there", "--on", nodes.address)
     assert status == 0, said
+    assert len(lines(folder / "there")) == 12
     assert lines(folder / "there") == lines(folder / "here")
     assert {episode["reward"] for episode in lines(folder / "there")} == {0.25, 0.5}
     assert settings(folder / "there") == settings(folder / "here")
     nodes.assert_nothing_is_left()
 
 
-def test_nodes_with_another_template_are_refused(nodes: Nodes) -> None:
-    argv = [sys.executable, "-W", "ignore", "-c", STRANGER, nodes.address]
+def test_nodes_with_another_template_are_refused(nodes: Nodes, folder: Path) -> None:
+    """The hosts are processes here; the same code refuses those of Ray."""
+    argv = [sys.executable, "-W", "ignore", "-c", STRANGER, str(folder / "box")]
     done = subprocess.run(argv, capture_output=True, text=True, env=nodes.variables, check=False)
     assert (
-        "SandboxError: no node is left to play on (node-a: it differs from the driver (template: "
-        in done.stderr
+        "SandboxError: no host is left to play on (process-0: it differs from the driver "
+        "(template: " in done.stderr
     )
-    assert done.stdout == "0 hosts · 0 workers · benched: node-a, node-b, node-c\n"
-
-
-def test_lost_hosts_and_nodes_cost_no_episode(nodes: Nodes, folder: Path) -> None:
-    assert run(nodes, folder, "bash", "--data", "box", "--agent", "gold", "--out", "here")[0] == 0
-    driver = start(
-        nodes,
-        folder,
-        "bash",
-        "--data",
-        "box",
-        "--agent",
-        "own.py:slow",
-        "--out",
-        "there",
-        "--on",
-        nodes.address,
-    )
-    wait_for(lambda: len(lines(folder / "there")) >= 6, 60)
-    hosts = nodes.processes("ray::EpisodeHost")
-    assert len(hosts) == 3
-    victim = next(iter(hosts))
-    assert len(sandboxes := below(victim)) >= 4, "two workers with a sandbox each"
-    os.kill(victim, signal.SIGKILL)
-    wait_for(lambda: not alive(sandboxes), 5)
-    wait_for(lambda: nodes.processes("ray::EpisodeHost").keys() - hosts.keys(), 30)
-    hosts |= nodes.processes("ray::EpisodeHost")
-    sandboxes = below(*hosts)
-    nodes.remove("node-c")
-    nodes.add("node-d")
-    wait_for(lambda: nodes.processes("ray::EpisodeHost").keys() - hosts.keys(), 30)
-    said = driver.communicate(timeout=90)
-    assert driver.returncode == 0, said
-    wait_for(lambda: not alive(sandboxes), 5)
-    played = lines(folder / "there")
-    assert Counter((episode["task"], episode["epoch"]) for episode in played) == Counter(
-        (task["id"], 0) for task in TASKS
-    )
-    assert [(each["reward"], each["turns"]) for each in played] == [
-        (each["reward"], each["turns"]) for each in lines(folder / "here")
-    ]
-    nodes.assert_nothing_is_left()
-
-
-def test_a_task_that_ends_its_hosts_is_quarantined_and_the_others_are_played(
-    nodes: Nodes, folder: Path
-) -> None:
-    status, said = run(
-        nodes,
-        folder,
-        "bash",
-        "--data",
-        "box",
-        "--agent",
-        "own.py:killer",
-        "--limit",
-        24,
-        "--out",
-        "run",
-        "--on",
-        nodes.address,
-    )
-    assert status == 3
-    assert "task touch-3, epoch 0 was quarantined: its host ended 3 times (node-" in said
-    played = {episode["task"]: episode for episode in lines(folder / "run")}
-    killed = played.pop("touch-3")
-    assert (killed["reward"], killed["error"].startswith("sandbox: quarantined")) == (None, True)
-    assert len(killed["error"].partition("(")[2].partition(")")[0].split(", ")) == 3, "three nodes"
-    assert [episode["reward"] for episode in played.values()] == [1.0] * 23
-    nodes.assert_nothing_is_left()
+    assert done.stdout == "0 hosts · 0 workers · benched: process-0, process-1\n"
 
 
 def test_nodes_that_cannot_play_are_named_and_the_others_play(nodes: Nodes, folder: Path) -> None:
     nodes.add("no-cache", INTERCODE_CACHE="/proc/none")
+    argv = [INTERCODE, "doctor", "--on", nodes.address]
+    done = subprocess.run(argv, capture_output=True, text=True, env=nodes.variables, check=False)
     nodes.add("bad-disk", BROKEN_DISK="1")
     try:
-        status, said = run(
-            nodes,
-            folder,
-            "env.py:Fragile",
-            "--agent",
-            "own.py:slow",
-            "--out",
-            "run",
-            "--on",
-            nodes.address,
-        )
-        assert status == 0, said
+        assert (done.returncode, done.stdout.count("ok  ")) == (1, 2), done.stdout + done.stderr
+        assert "FAIL  no-cache: 1 cores, " in done.stdout
+        assert "ok    node-a: 1 cores, " in done.stdout
+        how = ("env.py:Fragile", "--agent", "own.py:held", "--limit", 20)
+        driver = start(nodes, folder, *how, "--out", "run", "--on", nodes.address)
+        wait_for(lambda: len([*folder.glob("fault-*")]) >= 3, BEGUN)
+        (folder / "go").touch()
+        out, said = driver.communicate(timeout=BEGUN)
+        assert driver.returncode == 0, out + said
         assert "node no-cache was benched: the cache /proc/none cannot be made" in said
         assert (
             "node bad-disk was benched: 3 faults in a row, the last: sandbox: the disk is broken"
             in said
         )
         assert Counter((each["task"], each["reward"]) for each in lines(folder / "run")) == Counter(
-            (task["id"], 1.0) for task in TASKS
+            (task["id"], 1.0) for task in TASKS[:20]
         )
-        argv = [INTERCODE, "doctor", "--on", nodes.address]
-        done = subprocess.run(
-            argv, capture_output=True, text=True, env=nodes.variables, check=False
-        )
-        assert (done.returncode, done.stdout.count("ok  ")) == (1, 4), done.stdout + done.stderr
-        assert "FAIL  no-cache: 1 cores, " in done.stdout
-        assert "ok    node-a: 1 cores, " in done.stdout
     finally:
         nodes.remove("no-cache")
         nodes.remove("bad-disk")
@@ -368,20 +300,9 @@ def test_without_ray_the_extra_is_named(tmp_path: Path) -> None:
 def test_an_ended_driver_leaves_nothing_on_the_nodes(
     nodes: Nodes, folder: Path, number: signal.Signals
 ) -> None:
-    driver = start(
-        nodes,
-        folder,
-        "bash",
-        "--data",
-        "box",
-        "--agent",
-        "own.py:sleeper",
-        "--out",
-        "run",
-        "--on",
-        nodes.address,
-    )
-    wait_for(lambda: len(below(*nodes.processes("ray::EpisodeHost"))) >= 3 * 2 * 3, 60)
+    how = ("bash", "--data", "box", "--agent", "own.py:sleeper", "--limit", 8)
+    driver = start(nodes, folder, *how, "--out", "run", "--on", nodes.address)
+    wait_for(lambda: len(below(*nodes.processes("ray::EpisodeHost"))) >= 2 * 2 * 3, BEGUN)
     begun = below(*nodes.processes("ray::EpisodeHost"))
     driver.send_signal(number)
     said = driver.communicate(timeout=30)
@@ -405,7 +326,7 @@ def test_rollouts_on_nodes_are_those_of_this_machine(nodes: Nodes, folder: Path)
         capture_output=True,
         text=True,
         env={**nodes.variables, "PYTHONPATH": paths},
-        timeout=120,
+        timeout=BEGUN,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
@@ -414,16 +335,18 @@ def test_rollouts_on_nodes_are_those_of_this_machine(nodes: Nodes, folder: Path)
     assert found["served there"] == found["served here"]
     assert {rollout[-1] for rollout in found["served here"]} == {None, "reply"}
     assert {rollout[3] for rollout in found["here"]} > {1.0}
-    assert found["after a kill"] == [1.0] * 16  # the lost one was played again
+    assert found["after a kill"] == [1.0] * 8  # the lost one was played again
     nodes.assert_nothing_is_left()
 
 
 def test_a_node_that_joins_plays_within_seconds_and_groups_stay_whole(
     nodes: Nodes, folder: Path
 ) -> None:
+    tasks = [{"id": "names", "query": "Print the names in /box.", "gold": "sleep 0.3; ls /box"}]
+    data = write_box(folder / "slow", tasks)
     argv = [sys.executable, "-W", "ignore", str(HERE / "rollouts_in_groups.py")]
     trainer = subprocess.Popen(
-        [*argv, nodes.address, str(folder / "box")],
+        [*argv, nodes.address, str(data)],
         env=nodes.variables,
         text=True,
         stdin=subprocess.PIPE,
@@ -434,14 +357,64 @@ def test_a_node_that_joins_plays_within_seconds_and_groups_stay_whole(
     hosts = nodes.processes("ray::EnvHost")
     nodes.add("node-late")
     try:
-        (joined,) = wait_for(lambda: nodes.processes("ray::EnvHost").keys() - hosts.keys(), 40)
-        wait_for(lambda: below(joined), 40)  # it has sandboxes
+        (joined,) = wait_for(lambda: nodes.processes("ray::EnvHost").keys() - hosts.keys(), BEGUN)
+        wait_for(lambda: below(joined), BEGUN)  # it has sandboxes
         os.kill(next(iter(hosts)), signal.SIGKILL)
-        groups = begun + [json.loads(trainer.stdout.readline()) for _ in range(20)]
+        groups = begun + [json.loads(trainer.stdout.readline()) for _ in range(5)]
         rest, _ = trainer.communicate(timeout=60)
     finally:
         nodes.remove("node-late")
     assert trainer.returncode == 0
     groups += map(json.loads, rest.splitlines())
     assert groups == [[[1.0] * 4, [*range(4)]]] * len(groups)
+    nodes.assert_nothing_is_left()
+
+
+def test_a_task_that_ends_its_hosts_is_quarantined_and_the_others_are_played(
+    three_nodes: Nodes, folder: Path
+) -> None:
+    nodes = three_nodes
+    how = ("bash", "--data", "box", "--agent", "own.py:killer", "--limit", 8)
+    status, said = run(nodes, folder, *how, "--out", "run", "--on", nodes.address)
+    assert status == 3
+    assert "task touch-1, epoch 0 was quarantined: its host ended 3 times (node-" in said
+    played = {episode["task"]: episode for episode in lines(folder / "run")}
+    killed = played.pop("touch-1")
+    assert (killed["reward"], killed["error"].startswith("sandbox: quarantined")) == (None, True)
+    assert len(killed["error"].partition("(")[2].partition(")")[0].split(", ")) == 3, "three nodes"
+    assert [episode["reward"] for episode in played.values()] == [1.0] * 7
+    nodes.assert_nothing_is_left()
+
+
+def test_lost_hosts_and_nodes_cost_no_episode(three_nodes: Nodes, folder: Path) -> None:
+    nodes = three_nodes
+    how = ("bash", "--data", "box", "--agent", "own.py:held", "--limit", 24)
+    driver = start(nodes, folder, *how, "--out", "run", "--on", nodes.address)
+    wait_for(lambda: len(lines(folder / "run")) == 4, BEGUN)
+    hosts = wait_for(
+        lambda: len(found := nodes.processes("ray::EpisodeHost")) == 3 and found, BEGUN
+    )
+    victim = next(iter(hosts))
+    # two workers with a sandbox each
+    sandboxes = wait_for(lambda: len(found := below(victim)) >= 4 and found, BEGUN)
+    os.kill(victim, signal.SIGKILL)
+    wait_for(lambda: not alive(sandboxes), 5)
+    wait_for(lambda: nodes.processes("ray::EpisodeHost").keys() - hosts.keys(), BEGUN)
+    hosts |= nodes.processes("ray::EpisodeHost")
+    sandboxes = below(*hosts)
+    nodes.remove("node-c")
+    nodes.add("node-d")
+    wait_for(lambda: nodes.processes("ray::EpisodeHost").keys() - hosts.keys(), BEGUN)
+    (folder / "go").touch()
+    said = driver.communicate(timeout=BEGUN)
+    assert driver.returncode == 0, said
+    wait_for(lambda: not alive(sandboxes), 5)
+    played = lines(folder / "run")
+    assert Counter((episode["task"], episode["epoch"]) for episode in played) == Counter(
+        (task["id"], 0) for task in TASKS[:24]
+    )
+    golds = {task["id"]: task["gold"] for task in TASKS}
+    for episode in played:
+        actions = [turn["action"] for turn in episode["turns"]]
+        assert (episode["reward"], actions) == (1.0, [golds[episode["task"]], "submit"])
     nodes.assert_nothing_is_left()

@@ -144,6 +144,6 @@ TARGETS = [
         st.tuples(st.sampled_from([*_CALLS]), _SAID),
         _host,
         _FOUND,
-        quick=150,
+        quick=80,
     ),
 ]

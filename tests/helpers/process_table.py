@@ -13,16 +13,14 @@ def processes(mark: str, *kinds: str) -> dict[int, str]:
     """The processes whose command begins with one of `kinds`, and has `mark` in its words or
     variables, by process id."""
     found = {}
+    beginnings = tuple(kind.encode() for kind in kinds)
     for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words, variables = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
-        except OSError:  # it has ended
-            continue
-        if (
-            words.startswith(tuple(kind.encode() for kind in kinds))
-            and mark.encode() in words + variables
-        ):
-            found[int(folder.name)] = words.replace(b"\0", b" ").decode(errors="replace")
+        with suppress(OSError):  # it has ended
+            words = (folder / "cmdline").read_bytes()
+            if words.startswith(beginnings) and (
+                mark.encode() in words + (folder / "environ").read_bytes()
+            ):
+                found[int(folder.name)] = words.replace(b"\0", b" ").decode(errors="replace")
     return found
 
 

@@ -67,7 +67,7 @@ with RolloutPool(factory, envs=4, hosts=2, shaped=True) as pool:
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def pool(factory: EnvFactory) -> Iterator[RolloutPool]:
     with RolloutPool(factory, envs=4, hosts=2) as opened:
         yield opened
@@ -92,7 +92,7 @@ def test_rollouts_are_those_of_one_process(factory: EnvFactory, pool: RolloutPoo
         "reply": RolloutLimits(reply_tokens=20),
         "tokens": RolloutLimits(tokens=60),
     }
-    jobs = groups(factory.tasks, 2)
+    jobs = groups(factory.tasks[:4], 2)
     with RolloutPool(factory, envs=4, hosts=1) as single:
         for cut, limit in limits.items():
             here = single.run_batch(jobs, replying(*REPLIES), LETTERS, limits=limit)
@@ -106,12 +106,12 @@ def test_rollouts_are_those_of_one_process(factory: EnvFactory, pool: RolloutPoo
     assert len(hosts_of(os.getpid())) == 2
 
 
-@pytest.mark.parametrize("agent", ["gold", "react", "best_of:2", "tree_search", "plan_solve"])
+@pytest.mark.parametrize("agent", ["gold", "tree_search"])
 def test_agents_play_the_same_there(factory: EnvFactory, agent: str) -> None:
     played = []
     for hosts in (1, 2):
         with RolloutPool(factory, agent, envs=4, hosts=hosts, values=True) as pool:
-            rollouts = pool.run(groups(factory.tasks[:4], 1), ScriptedModel(REPLIES))
+            rollouts = pool.run(groups(factory.tasks[:3], 1), ScriptedModel(REPLIES))
             played.append(sorted(map(plain, rollouts), key=lambda rollout: rollout.task))
     assert played[0] == played[1]
 
@@ -153,14 +153,14 @@ def test_generate_is_called_in_the_callers_thread_and_its_errors_are_raised(
         return replying(*REPLIES)(prompts)
 
     broken = False
-    pool.run_batch(groups(TASK_IDS, 1), generate, LETTERS)
+    pool.run_batch(groups(TASK_IDS[:4], 1), generate, LETTERS)
     assert threads == {threading.get_ident()}
     broken = True
     with pytest.raises(OSError, match="the GPU is gone"):
-        pool.run_batch(groups(TASK_IDS, 1), generate, LETTERS)
+        pool.run_batch(groups(TASK_IDS[:4], 1), generate, LETTERS)
     broken = False
     assert None not in {
-        rollout.reward for rollout in pool.run_batch(groups(TASK_IDS, 1), generate, LETTERS)
+        rollout.reward for rollout in pool.run_batch(groups(TASK_IDS[:4], 1), generate, LETTERS)
     }
 
 
@@ -176,11 +176,11 @@ def test_what_a_model_raises_is_raised(pool: RolloutPool) -> None:
 
 
 def test_nothing_is_lost_with_a_killed_host(factory: EnvFactory) -> None:
-    calls, killed = itertools.count(), list[int]()
+    calls, killed, others = itertools.count(), list[int](), hosts_of(os.getpid())
 
     def generate(prompts: list[list[int]]) -> Any:
         if next(calls) % 4 == 1 and len(killed) < 2:
-            killed.append(min(hosts_of(os.getpid())))
+            killed.append(min(hosts_of(os.getpid()) - others))
             os.kill(killed[-1], signal.SIGKILL)
         return SLOW(prompts)
 
@@ -283,14 +283,23 @@ def settings(run: Path) -> dict[str, Any]:
 
 
 def test_a_run_is_the_same_on_two_hosts(folder: Path) -> None:
-    how = ("--model", "scripted:replies.json", "--reward", "pay.py:half", "--epochs", "2")
+    how = (
+        "--model",
+        "scripted:replies.json",
+        "--reward",
+        "pay.py:half",
+        "--epochs",
+        "2",
+        "--limit",
+        "4",
+    )
     for name, hosts in (("here", "1"), ("there", "2")):
         process = evaluate(folder, *how, "--out", name, "--hosts", hosts)
         said = process.communicate(timeout=120)
         assert process.returncode == 0, said
     assert episodes(folder / "there") == episodes(folder / "here")
     assert settings(folder / "there") == settings(folder / "here")
-    assert len(episodes(folder / "there")) == 2 * len(TASKS)
+    assert len(episodes(folder / "there")) == 2 * 4
 
 
 def test_an_interrupted_run_is_resumed_on_another_number_of_hosts(folder: Path) -> None:
@@ -326,7 +335,7 @@ def test_a_pool_that_closes_while_its_hosts_are_busy_leaves_none(factory: EnvFac
     class Slow(ScriptedModel):
         def complete(self, *arguments: Any, **options: Any) -> Any:
             if next(replies) > 3:
-                time.sleep(8)
+                time.sleep(4)
             return super().complete(*arguments, **options)
 
     before = hosts_of(os.getpid())
@@ -334,5 +343,5 @@ def test_a_pool_that_closes_while_its_hosts_are_busy_leaves_none(factory: EnvFac
         for _ in pool.run(groups(factory.tasks, 2), Slow(["```bash\nsubmit\n```"])):
             break
         assert len(hosts_of(os.getpid()) - before) == 2
-    time.sleep(6)  # until the last reply has come
+    time.sleep(4)  # until the last reply has come
     assert hosts_of(os.getpid()) - before == set()

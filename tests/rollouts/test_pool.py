@@ -63,11 +63,11 @@ def fenced(*codes: str) -> list[str]:
 
 
 @pytest.mark.journey
-def test_each_segment_has_exactly_the_ids_that_were_generated_over_200_episodes(
+def test_each_segment_has_exactly_the_ids_that_were_generated_over_60_episodes(
     factory: EnvFactory, pool: RolloutPool, tokenizer: Any
 ) -> None:
     policy, chat = Policy(tokenizer, factory.tasks, wrong=0.3), hf_chat(tokenizer)
-    jobs = groups([task.id for task in factory.tasks], 10)
+    jobs = groups([task.id for task in factory.tasks], 3)
     rollouts = pool.run_batch(jobs, policy, chat)
     assert [(each.task, each.seed, each.group) for each in rollouts] == [
         tuple(job) for job in jobs
@@ -97,7 +97,7 @@ def test_each_segment_has_exactly_the_ids_that_were_generated_over_200_episodes(
         )
         right = each.episode.turns[1].action != "false"
         assert each.reward == each.episode.reward == float(right)
-    assert odd > 300, "the splits are odd"
+    assert odd > 90, "the splits are odd"
     assert {each.reward for each in rollouts} == {0.0, 1.0}
 
 
@@ -129,7 +129,7 @@ def test_a_program_that_prints_control_tokens_adds_none_to_the_conversation(
 
 
 def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFactory) -> None:
-    """One episode in ten loses the sandbox under it, and one reply in twenty does not come."""
+    """One episode in seven loses the sandbox under it, and one reply in 16 does not come."""
     answers = {task.query: fenced("ls /box", task.gold, "submit") for task in factory.tasks}
     chance, killed = random.Random(5), list[int]()
     envs: dict[int, Any] = {}
@@ -141,7 +141,7 @@ def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFact
     def looking(task: Any, protocol: str) -> Any:
         flow = strategy(task, protocol)
         answer = None
-        victim = chance.random() < 0.1
+        victim = chance.random() < 0.15
         with suppress(StopIteration):
             while True:
                 request = flow.send(answer)
@@ -154,7 +154,7 @@ def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFact
                 answer = yield request
 
     with (
-        loopback.serving(TokenServer(answers, broken=0.05)) as server,
+        loopback.serving(TokenServer(answers, broken=0.06)) as server,
         RolloutPool(make, envs=16, tasks=factory.tasks, retries=0) as pool,
     ):
         (world,) = pool.worlds
@@ -162,9 +162,9 @@ def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFact
         model = OpenAIModel(
             "m", base_url=f"{server.url}/v1", tries=1, logprobs=True, temperature=1.0
         )
-        rollouts = list(pool.run(groups(factory.tasks, 10), model))
+        rollouts = list(pool.run(groups(factory.tasks, 4), model))
         model.close()
-    assert len(rollouts) == 200
+    assert len(rollouts) == 80
     faults = [each for each in rollouts if each.episode.error]
     assert len(killed) > 8
     assert server.failed > 8
@@ -183,7 +183,7 @@ def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFact
     )
     assert {request["temperature"] for request in server.requests} == {1.0}
     assert all(len(each.segments) == 1 for each in rollouts if not each.episode.error)
-    assert advantages([each.reward for each in rollouts], 10).count(0.0) >= len(faults)
+    assert advantages([each.reward for each in rollouts], 4).count(0.0) >= len(faults)
 
 
 def test_a_rollout_that_loses_its_sandbox_is_played_again_with_its_seed(

@@ -148,7 +148,7 @@ class ToolPolicy:
 
     def text(self, kind: str, chance: random.Random) -> str:
         def call(name: str = "execute") -> str:
-            forged = chance.choice(FORGED)
+            forged = chance.choice(chance.choice([FORGED, self.form.control]))
             code = chance.choice(["ls /box", f"printf '%s' 'λ {forged}{forged}<{forged}'", "false"])
             return call_of(self.name, name, f"{chance.randrange(10**9):09}", code=code)
 
@@ -230,7 +230,7 @@ def reference(policy: ToolPolicy, turns: list[Turn], number: int, harmless: bool
 
 @pytest.mark.journey
 @pytest.mark.parametrize("name", FORMS)
-def test_tokens_are_those_that_the_template_writes_over_340_turns(
+def test_tokens_are_those_that_the_template_writes_over_130_turns(
     factory: EnvFactory, name: str
 ) -> None:
     policy = ToolPolicy(name)
@@ -238,9 +238,9 @@ def test_tokens_are_those_that_the_template_writes_over_340_turns(
     control = set(tokenizer.added_tokens_decoder)
     limits = RolloutLimits(turns=9)
     with RolloutPool(factory, "tools", envs=8, limits=limits) as pool:
-        jobs = groups([task.id for task in factory.tasks], 5)
+        jobs = groups([task.id for task in factory.tasks], 2)
         rollouts = pool.run_batch(jobs, policy, chat)
-    assert sum(len(rollout.episode.turns) for rollout in rollouts) >= 340
+    assert sum(len(rollout.episode.turns) for rollout in rollouts) >= 130
     assert all(policy.kinds[kind] for kind in policy.kinds if policy.form.two or kind != "two")
     forged = 0
     for rollout in rollouts:

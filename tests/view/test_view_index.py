@@ -243,7 +243,7 @@ def test_a_search_finds_what_python_finds(tmp_path: Path) -> None:
             row["task"]: row["start"] for row in index.rows("SELECT task, start FROM episodes")
         }
         for text in dict.fromkeys(
-            [*letters, *(words(4) for _ in range(600)), "action", "observation", "null"]
+            [*letters, *(words(4) for _ in range(200)), "action", "observation", "null"]
         ):
             if text:
                 hits = [
@@ -260,7 +260,7 @@ def test_a_search_finds_what_python_finds(tmp_path: Path) -> None:
 def test_a_viewer_that_is_killed_while_it_indexes_leaves_an_index_that_is_right(
     tmp_path: Path,
 ) -> None:
-    run = make_run(tmp_path / "run", played(6000, 1))
+    run = make_run(tmp_path / "run", played(2000, 1))
     script = (
         "from intercode.runs.index import *\nimport sys\nrun = Path(sys.argv[1])\n"
         "index = Index(run, json.loads((run / 'run.json').read_text()))\n"

@@ -223,13 +223,13 @@ def test_read_an_episode_of_500_turns_by_keyboard(reader: Reader) -> None:
     while "long" not in reader.text("h1"):
         reader.press("n", loads=True)
     seen = []
-    for _ in range(500):
+    for _ in range(120):  # beyond a page
         last = reader.tab.ask(
             "document.activeElement === [...document.querySelectorAll('.turn')].at(-1)"
         )
         reader.press("j", loads=last)
         seen.append(reader.tab.ask("document.activeElement.id"))
-    assert seen == [f"t{n}" for n in range(1, 501)]
+    assert seen == [f"t{n}" for n in range(1, 121)]
     while reader.tab.ask("document.activeElement !== document.querySelector('.turn')"):
         reader.press("k")
     number = int(reader.tab.ask("document.activeElement.id").removeprefix("t"))
