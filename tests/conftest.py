@@ -39,7 +39,7 @@ WINGS = {
 marked `journey`: test_cli_generate.py, but not test_cli_eval.py."""
 LATELY = 10
 """The tests of what so many commits changed are run first."""
-PARTS = ("fidelity", "world", "programs", "rest")
+PARTS = ("fidelity", "programs", "world", "rest")
 """The marks of what `make test` leaves out and CI runs."""
 pytest.register_assert_rewrite("command_line_agents")
 COLLECTED = pytest.StashKey[list[pytest.Item]]()

@@ -53,15 +53,14 @@ ON_DOCKER = {
 @pytest.mark.parametrize(
     "words",
     [
-        "bash --limit 1",
         f"own:Graded --limit 1 --data {STARTER / 'python'}",
         *(f"sql --engine {engine}" for engine in ENGINES),
     ],
-    ids=["bash", "python", *ENGINES],
+    ids=["python", *ENGINES],
 )
 def test_what_ships_holds_everything(cli: Any, tmp_path: Path, words: str) -> None:
-    """In Python the attacks on the reward: those on the sandbox, which is that of Bash, the attacks
-    on CTF alone and those on an engine of the user's own are in tests/exploits/."""
+    """In Python the attacks on the reward. Those on Bash, CTF and a user's own engine are in
+    tests/exploits/, those on the sandbox in tests/sandbox/ with their controls."""
     (tmp_path / "own.py").write_text(OWN)
     if words.startswith("sql"):
         skip_unless_there(words.split()[-1])

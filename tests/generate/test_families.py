@@ -49,7 +49,7 @@ def family(
     """The name of a family, and a folder with tasks of it."""
     needs_bwrap()
     out = tmp_path_factory.mktemp("generated") / request.param
-    made = generate(request.param, n=N, seed=3, out=out)
+    made = generate(request.param, n=N, seed=4, out=out)
     assert made.splits == {"train": 8, "test": 2}
     assert 0.4 < statistics.mean(made.yields().values()) <= 1
     return request.param, out
@@ -180,7 +180,7 @@ def test_the_same_seed_gives_the_same_bytes_with_any_number_of_workers(
     if name not in ("bash-archives", "sql-shop"):
         return
     contents = []
-    for out, seed, workers in ((folder, 3, 0), (tmp_path / "one", 3, 1), (tmp_path / "new", 2, 2)):
+    for out, seed, workers in ((folder, 4, 0), (tmp_path / "one", 4, 1), (tmp_path / "new", 2, 2)):
         if workers:
             generate(name, n=N, seed=seed, out=out, workers=workers)
         files = [path for path in sorted(out.rglob("*")) if path.is_file()]
@@ -210,10 +210,10 @@ def test_a_menu_of_commands_with_the_path_of_the_query_solves_the_first_level_of
 ) -> None:
     needs_bwrap()
     generate("bash-files", n=16, seed=5, out=tmp_path / "data", difficulty=[1])
-    first = records(tmp_path / "data")
+    first = [task for task in records(tmp_path / "data") if task["family"] == "bash-files"]
     commands: dict[str, set[str]] = {}
     for task in first:
-        assert task["query"].split().count(task["path"]) or task["path"] in task["query"]
+        assert task["path"] in task["query"]
         commands.setdefault(task["kind"], set()).add(task["gold"].replace(task["path"], "{path}"))
     assert len(commands) == 8
     assert all(len(each) == 1 for each in commands.values())

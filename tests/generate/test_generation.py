@@ -49,7 +49,7 @@ def test_an_interrupted_generation_goes_on_to_the_same_bytes(tmp_path: Path) -> 
     needs_bwrap()
     generate(SQL, n=20, seed=2, out=tmp_path / "whole")
     with pytest.raises(Stopped):
-        generate(SQL, n=20, seed=2, out=tmp_path / "parts", on_task=stop_after(12))
+        generate(SQL, n=20, seed=2, out=tmp_path / "parts", on_task=stop_after(18))
     assert len(records(tmp_path / "parts")) > 0
     with pytest.raises(UsageError, match="parts exists; resume it, name a new folder"):
         generate(SQL, n=20, seed=2, out=tmp_path / "parts")
