@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -n auto
 BY_HAND := not soak and not integrations
 OUTSIDE := not fidelity and not world and not programs and $(BY_HAND)
 
-.PHONY: setup demo test test-rest fidelity fidelity-all world programs gate lint soak integrations check docs pictures learn bench bench-all commands format clean
+.PHONY: setup demo test test-rest fidelity fidelity-all world programs collected gate lint soak integrations check docs pictures learn bench bench-all commands format clean
 
 setup: $(STAMP)
 
@@ -38,6 +38,9 @@ fidelity-all: setup
 
 world: setup
 	$(PYTEST) -m world tests/world
+
+collected: setup # pytest keeps the tests that it rewrites, so that the processes of the gate need not
+	-PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only >/dev/null
 
 gate: lint $(PROGRAMS)/.ready
 	$(PYTEST) -m "$(BY_HAND)$(WITHOUT)" --maxfail=3 --durations=10
@@ -68,7 +71,7 @@ lint: setup
 
 check: lint
 	$(BIN)/mypy
-	$(PYTEST) -m "not slow and $(OUTSIDE)"
+	INTERCODE_ONLY_CHANGED=1 $(PYTEST) -m "not slow and $(OUTSIDE)"
 
 format: setup
 	$(BIN)/ruff format src tests benchmarks examples scripts

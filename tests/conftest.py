@@ -39,6 +39,8 @@ WINGS = {
 marked `journey`: test_cli_generate.py, but not test_cli_eval.py."""
 LATELY = 10
 """The tests of what so many commits changed are run first."""
+ONLY_CHANGED = bool(os.environ.get("INTERCODE_ONLY_CHANGED"))
+"""Whether only the tests of what differs from the last commit are collected: `make check`."""
 PARTS = ("fidelity", "programs", "world", "rest")
 """The marks of what `make test` leaves out and CI runs."""
 pytest.register_assert_rewrite("command_line_agents")
@@ -52,6 +54,7 @@ SETTINGS = {
     "INTERCODE_FIDELITY_ALL",
     "INTERCODE_FUZZ_SECONDS",
     "INTERCODE_NOTHING_SKIPS",
+    "INTERCODE_ONLY_CHANGED",
     "INTERCODE_PROGRAMS",
     "INTERCODE_SOAK_EPISODES",
     "INTERCODE_WORLD",
@@ -131,6 +134,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out files that test nothing that changed, but for those of the whole."""
+    if not ONLY_CHANGED or not collection_path.name.startswith("test_"):
+        return None
+    of_the_whole = collection_path.parent == Path(__file__).parent
+    return None if of_the_whole or changed_names() & names_in(collection_path) else True
+
+
 def names_in(path: Path) -> set[str]:
     """The names of a file and its folders, and the words of its own: `envs`, `test_verify`,
     `verify`."""
@@ -138,17 +149,21 @@ def names_in(path: Path) -> set[str]:
     return {*path.parts[-3:-1], path.stem, *words} - {"", "test", "py", "tests"}
 
 
+@functools.cache
 def changed_names() -> set[str]:
-    """Names of the rooms, modules and test files that the last commits changed; none where git
-    cannot tell."""
-    command = ["git", "diff", "--name-only", f"HEAD~{LATELY}", "--", "src/*.py", "tests/*.py"]
-    listed = subprocess.run(
-        command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False
-    )
+    """Names of the rooms, modules and test files that changed; none where git cannot tell."""
+    since = "HEAD" if ONLY_CHANGED else f"HEAD~{LATELY}"
     names = set[str]()
-    for line in listed.stdout.splitlines():
-        path = Path(line)
-        names |= {path.stem} if path.parts[0] == "tests" else {path.stem, *path.parts[2:-1]}
+    for command in (["diff", "--name-only", since], ["ls-files", "--others", "--exclude-standard"]):
+        listed = subprocess.run(
+            ["git", *command, "--", "src/*.py", "tests/*.py"],
+            cwd=Path(__file__).parents[1],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for path in map(Path, listed.stdout.splitlines()):
+            names |= {path.stem} if path.parts[0] == "tests" else {path.stem, *path.parts[2:-1]}
     return names - {"__init__"}
 
 

@@ -95,7 +95,7 @@ def framed(form: str, events: Sequence[Object]) -> str:
     return "".join(lines) + ("data: [DONE]\n\n" if form == "chat/completions" else "")
 
 
-# -- chat/completions: the pieces of a message add up; calls go by their index --------------------
+# -- chat/completions: the pieces of a message add up; calls go by their index ---------------------
 
 
 def chat(events: Sequence[Object]) -> Said:
@@ -127,7 +127,7 @@ def chat(events: Sequence[Object]) -> Said:
     )
 
 
-# -- responses: items, each whole in its last event; then the whole response ----------------------
+# -- responses: items, each whole in its last event; then the whole response -----------------------
 
 BUILT_IN: dict[str, Callable[[Object], list[str]]] = {
     "local_shell_call": lambda item: item["action"]["command"],
@@ -168,7 +168,7 @@ def responses(events: Sequence[Object]) -> Said:
     )
 
 
-# -- messages: blocks go by their index; a message that starts replaces one that did not end ------
+# -- messages: blocks go by their index; a message that starts replaces one that did not end -------
 
 STOPS = {
     "end_turn": "stop",

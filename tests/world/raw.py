@@ -39,7 +39,7 @@ class Entry:
 Rule = Callable[[Any], Entry]
 
 
-# -- files of records --
+# -- files of records ------------------------------------------------------------------------------
 
 
 def record_files(folder: Path) -> list[Path]:
@@ -120,7 +120,7 @@ def agentbench_os(record: dict[str, Any]) -> Entry:
     return Entry(record, record["description"])
 
 
-# -- folders of tasks --
+# -- folders of tasks ------------------------------------------------------------------------------
 
 
 def challenges(tasks: Path) -> Iterator[Entry]:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import raw
+from faults import FILES, REWARDS, wrong_today
 from kept import needs_bwrap
 
 import intercode
@@ -28,8 +29,6 @@ from intercode.validate.check import check_texts
 
 pytestmark = pytest.mark.world
 
-FILES = "Strangers' files: one bad entry, one reader's budget, one true sentence"
-REWARDS = "Rewards at the edges: wrong verdicts as kinds"
 ADVICE = "--gold-fields"
 
 
@@ -218,11 +217,10 @@ def kinds(names: Iterable[str]) -> list[Any]:
 
 
 def marks(name: str, promise: str) -> list[pytest.MarkDecorator]:
-    wrong_today = pytest.mark.xfail(strict=True, raises=AssertionError, reason=FILES)
-    return [wrong_today] if promise in SETS[name].wrong else []
+    return [wrong_today(FILES)] if promise in SETS[name].wrong else []
 
 
-# ── reading ───────────────────────────────────────────────────────────────────────────────────────
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def test_the_rules_count_what_the_list_counts(world: Path) -> None:
@@ -303,7 +301,7 @@ def test_naming_the_gold_alone_is_no_bug(world: Path) -> None:
             intercode.prepare("sql", max_turns=None, data=file, gold_fields=["query"])
 
 
-# ── playing ───────────────────────────────────────────────────────────────────────────────────────
+# -- playing ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -342,7 +340,7 @@ def test_a_gold_earns_1_and_doing_nothing_0(played: Played, name: str) -> None:
                 assert (right.reward, right.error) == (1, None), record["task_id"]
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=REWARDS)
+@wrong_today(REWARDS)
 def test_a_gold_whose_test_shares_a_file_with_it_is_never_wrong(played: Played) -> None:
     """1, or an error of the data: the published harness runs answer and test in one process."""
     rewards = [right.reward for record, right, _ in played("odex") if opens_files(record)]

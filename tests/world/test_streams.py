@@ -16,6 +16,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from faults import PROGRAMS, wrong_today
 from joiners import JOINERS, Call, Object, Said, answers_in, form_of, framed, objects_of, plain
 from kept import needs_bwrap, write_box
 
@@ -169,8 +170,6 @@ def played(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Played:
 
 # -- what is wrong today, told by what an answer has -----------------------------------------------
 
-RECORD = "Programs as agents: right rewards, and the whole truth in the record"
-
 
 def items_of(answer: Answer) -> list[Object]:
     """Return the blocks or items of an answer, as they begin or end."""
@@ -247,7 +246,7 @@ def rows() -> list[Any]:
         form = right[0][0].form
         listed.append(pytest.param(right, id=f"{name} ({form})"))
         for field, pairs in sorted(wrong.items()):
-            mark = pytest.mark.xfail(strict=True, raises=AssertionError, reason=RECORD)
+            mark = wrong_today(PROGRAMS)
             listed.append(pytest.param(pairs, id=f"{name} ({form}): {field}", marks=mark))
     return listed
 
@@ -303,7 +302,7 @@ def test_the_record_says_what_the_answer_says(
 
 def others() -> list[Any]:
     """A stream of another form is recorded as an empty reply today."""
-    mark = pytest.mark.xfail(strict=True, raises=AssertionError, reason=RECORD)
+    mark = wrong_today(PROGRAMS)
     return [
         pytest.param(answer, id=str(answer), marks=mark if len(answer.events) > 1 else ())
         for answer in OTHERS
@@ -333,7 +332,7 @@ def test_another_form_is_refused_by_name(played: Played, form: str) -> None:
     assert all(known in refusal for known in (PATHS[form], *JOINERS))
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=RECORD)
+@wrong_today(PROGRAMS)
 def test_what_is_nowhere_is_not_found(played: Played) -> None:
     assert played.came["GET"][0] == 404
 
