@@ -108,6 +108,14 @@ class HostEnvs(AbstractContextManager["HostEnvs"]):
                     raise SandboxError(f"no host can play ({why})")
             time.sleep(0.05)
 
+    def actor_of(self, host: _Host) -> Any:
+        """Return the actor of a host. Raises `HostLost` if another thread saw it end: the actor
+        that takes its place has not prepared yet."""
+        with self._lock:
+            if not host.ready:
+                raise HostLost(f"the host on {host.node.name} was lost")
+            return host.actor
+
     def count(self, host: _Host, change: int) -> None:
         """Add to the number of a host's environments."""
         with self._lock:
@@ -168,8 +176,9 @@ class HostEnv:
                 return cls(owner, factory, owner.free_host())
 
     def _open(self, host: _Host) -> None:
-        self._host, self._actor, self._closed = host, host.actor, True
+        self._host, self._closed = host, True
         try:
+            self._actor = self._owner.actor_of(host)
             self._number, attributes = self._owner.ask(host, self._actor, "open", self._factory)
         except BaseException:
             self._owner.count(host, -1)
