@@ -179,7 +179,7 @@ def test_a_failed_test_is_named_with_its_message(env: intercode.InterCodeEnv) ->
 
 
 SETUP = r"""
-mkdir -p /srv/d/e /srv/data /srv/out /srv/bin /srv/work
+mkdir -p /srv/d/e /srv/data /srv/out /srv/bin /srv/job
 echo 1 >/srv/d/gone; ln -s /etc /srv/l; chmod 555 /srv/d/e; ln -s /opt /srv/link
 printf 'b\na\n' >/srv/data/x; printf 'check:\n\ttest -e done\n' >/srv/data/Makefile
 """
@@ -233,7 +233,7 @@ STEERS = (
 )
 TRAVELS = "notes.txt lib/fee.rb lib/Test/Fee.pm main.rs builder checks.txt test/fee.rb"
 MAKES = record(
-    cwd="/srv/work",
+    cwd="/srv/job",
     gold="echo 4 >answer",
     verify="printf 'check:\\n\\ttest -s answer\\n' >/Makefile; make -f /Makefile check\n",
 )
@@ -246,7 +246,7 @@ def test_what_steers_a_runner_stays_behind_in_the_folder_where_tests_start(
     plants = f"mkdir -p lib/Test lib/rspec test; touch {STEERS} {TRAVELS}"
     info = played(plain, MAKES, plants, "echo 4 >answer")
     assert info["score"].success
-    left = [path.removeprefix("/srv/work/") for path in info["outcomes"]["left_behind"]]
+    left = [path.removeprefix("/srv/job/") for path in info["outcomes"]["left_behind"]]
     assert sorted(left) == sorted(STEERS.split())
 
 
@@ -256,9 +256,9 @@ SYSTEM = record(
     verify_system=["/etc//app/", "/srv/link/it"],
 )
 IN_FOLDER = record(
-    cwd="/srv/work",
+    cwd="/srv/job",
     gold="echo here >file; export SECRET=1",
-    verify='test "$PWD" = /srv/work -a -e file -a "$LEVEL" = "a b" -a -z "$SECRET"\n',
+    verify='test "$PWD" = /srv/job -a -e file -a "$LEVEL" = "a b" -a -z "$SECRET"\n',
     verify_env={"LEVEL": "a b"},
 )
 
@@ -463,10 +463,10 @@ TWELVE = record(
     gold="printf '#!/bin/sh\\necho 12\\n' >/srv/run; chmod 755 /srv/run",
     verify='[ "$(/srv/run)" = 12 ]\n',
 )
-IDLE = record(gold="touch a", verify="test -e /srv/work/a\n", cwd="/srv/work")
+IDLE = record(gold="touch a", verify="test -e /srv/job/a\n", cwd="/srv/job")
 TOUCHES = record(
     gold="touch /srv/a",
-    verify="! touch /srv/work/b || test -e /srv/a",
+    verify="! touch /srv/job/b || test -e /srv/a",
     keep_processes=True,
 )
 
@@ -487,7 +487,7 @@ def test_an_episode_without_an_action_leaves_nothing_to_the_next(
     assert plain.step("true")[0] == ""
     played(plain, TOUCHES)
     plain.reset(options={"task": TOUCHES})
-    assert plain.step("ls /srv/work")[0] == ""
+    assert plain.step("ls /srv/job")[0] == ""
 
 
 def test_tests_that_cannot_be_read_hide_no_other_tasks(tmp_path: Path) -> None:

@@ -173,12 +173,11 @@ def test_draws_of_the_splits_have_nothing_in_common() -> None:
     assert set(islice(train.sites(), 2000)).isdisjoint(islice(test.sites(), 900))
 
 
+@pytest.mark.parametrize("family", ["bash-archives", "sql-shop"], indirect=True)
 def test_the_same_seed_gives_the_same_bytes_with_any_number_of_workers(
     family: tuple[str, Path], tmp_path: Path
 ) -> None:
     name, folder = family
-    if name not in ("bash-archives", "sql-shop"):
-        return
     contents = []
     for out, seed, workers in ((folder, 4, 0), (tmp_path / "one", 4, 1), (tmp_path / "new", 2, 2)):
         if workers:
