@@ -430,6 +430,7 @@ def test_a_format_from_elsewhere_is_named_in_doors(
         export_run(run, "sizes")
     monkeypatch.setitem(doors.FORMATS, "sizes", (f"{__name__}:SIZES", "the sizes of episodes"))
     monkeypatch.delitem(sys.modules, export_command.__name__)  # which has read the formats
+    monkeypatch.delitem(main.commands, "export", raising=False)  # kept after a misspelt command
     for words in (["--help"], [str(run), "--format", "sizes"]):
         with pytest.raises(SystemExit):
             main(["export", *words])
