@@ -26,6 +26,9 @@ from kept import needs_bwrap, write_box
 from intercode import plugins as blame
 from intercode.cli import main
 
+MODULES_AT_START = list(sys.path)
+"""Where modules are found before any test has loaded a file, which adds the file's folder."""
+
 
 @dataclass(frozen=True)
 class Done:
@@ -93,7 +96,7 @@ def _within(words: list[str], folder: Path, variables: dict[str, str]) -> Done:
 @contextlib.contextmanager
 def _own_state(folder: Path, variables: dict[str, str]) -> Iterator[None]:
     environment, path, named, stdin = dict(os.environ), list(sys.path), set(blame._named), sys.stdin
-    sys.path[:0] = filter(None, variables.get("PYTHONPATH", "").split(":"))
+    sys.path[:] = [*filter(None, variables.get("PYTHONPATH", "").split(":")), *MODULES_AT_START]
     sys.dont_write_bytecode = (
         True  # a module that is written anew within a second would be taken from its bytecode
     )
