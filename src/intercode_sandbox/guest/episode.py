@@ -33,9 +33,7 @@ _WAITING = 64
 """Connections that wait to be accepted."""
 _TICK = 0.05
 _IDLE_TICK = 0.2
-_INTERRUPTS, _INTERRUPT_EVERY = 3, 0.1
-"""A second interrupt must not meet the shell while it leaves the action that the first one ended:
-on a busy machine it would then skip the next action."""
+_INTERRUPTS, _INTERRUPT_EVERY = 5, 0.01
 _KILLS, _KILLS_BEFORE_SHELL, _KILL_EVERY = 40, 8, 0.005
 _LAST_DEATH, _INTERRUPT_DELAY, _CAPTURING = 2.0, 1.0, 5.0
 _EMPTY_ACTION = b"\n"

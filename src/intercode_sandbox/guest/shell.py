@@ -54,9 +54,10 @@ _LOOP = "; ".join(
         ),
         "if [[ ${__intercode[9]-} ]]; then { __intercode && :; } >/dev/null 2>&1",
         'eval -- "${__intercode[9]}" 200>&- 201<&-',
-        "__intercode[3]=${__intercode[3]:-$?}",
+        "__intercode[3]=${__intercode[3]:-$?} __intercode[2]=",
         "if [[ ${__intercode[10]-} ]]; then trap - DEBUG ${__intercode[10]::0}",
-        'shopt -u extdebug; eval "${__intercode[10]}"; fi',
+        "shopt -u extdebug; [[ ${__intercode[10]} != *E* ]] || set -E",
+        "[[ ${__intercode[10]} != *T* ]] || set -T; fi",
         'unset "__intercode[8]" "__intercode[9]" "__intercode[10]"; fi; }',
     ]
 )
@@ -118,7 +119,7 @@ _BREAKS = re.compile(
 )
 """Pattern of actions that may contain or read a `break`. They run as `_BREAKING`."""
 _BREAKING = rb"""__intercode[9]=%b
-__intercode[8]='__intercode[10]=${__intercode[10]-$(shopt -po errtrace functrace)}
+__intercode[8]='__intercode[10]=${__intercode[10]-$-}
 shopt -s extdebug
 trap "{ case \$BASH_COMMAND in *__intercode*) ;; for*|select*|\(\(*) ! :;; *) ! break 99; esac
 } 2>/dev/null" DEBUG
@@ -127,8 +128,8 @@ break'; break 99
 """`break 2` would also leave loops of ours, so such an action is evaluated after both were left. An
 interrupt cannot abandon it by `continue`: it breaks the action's loops, and from then on a DEBUG
 trap makes bash skip commands, but not after a function or a sourced file. (A `break` in the head of
-a skipped `for` would wait for the next loop, and bash would skip our commands too.) `[10]` restores
-the options that extdebug changes."""
+a skipped `for` would wait for the next loop, and bash would skip our commands too.) `[10]` is `$-`
+with the options that extdebug changes; `$(shopt …)` would be a process, which an interrupt ends."""
 _READ_BYTES, _READ_NOTHING = b"-rrrrrrrrrrr", b"-t0000000000"
 _READ_LOOP = (
     f"IFS= read -r -N {len(_START)} -u 201 __intercode; "
