@@ -37,6 +37,7 @@ WINGS = {
 }
 """A test whose folder or file is named after one of these is left to `make test-rest`, unless it is
 marked `journey`: test_cli_generate.py, but not test_cli_eval.py."""
+TESTS = Path(__file__).parent
 LATELY = 10
 """The tests of what so many commits changed are run first."""
 ONLY_CHANGED = bool(os.environ.get("INTERCODE_ONLY_CHANGED"))
@@ -123,11 +124,11 @@ def collected(request: pytest.FixtureRequest) -> list[pytest.Item]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with quick tests of what changed lately, which fail soonest if anything does, and go on
-    with what takes longest, or one process would end it while the others have nothing left."""
-    changed = changed_names()
+    with what takes longest: at the end it would keep one process busy alone."""
+    lately = set[Path]().union(*filter(None, map(tests_of, changed(f"HEAD~{LATELY}"))))
 
     def place(item: pytest.Item) -> int:
-        if not marked(item, "slow") and changed & names_in(item.path):
+        if item.path in lately and not marked(item, "slow"):
             return 0
         return 1 if marked(item, "alone") or marked(item, "long") else 2
 
@@ -135,38 +136,66 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leave out files that test nothing that changed, but for those of the whole."""
-    if not ONLY_CHANGED or not collection_path.name.startswith("test_"):
+    """Leave out files that test nothing that changed. A change that no file tests by its name or
+    imports leaves out none."""
+    if not ONLY_CHANGED or collection_path not in test_files():
         return None
-    of_the_whole = collection_path.parent == Path(__file__).parent
-    return None if of_the_whole or changed_names() & names_in(collection_path) else True
-
-
-def names_in(path: Path) -> set[str]:
-    """The names of a file and its folders, and the words of its own: `envs`, `test_verify`,
-    `verify`."""
-    words = re.split(r"[_.]", path.name)
-    return {*path.parts[-3:-1], path.stem, *words} - {"", "test", "py", "tests"}
+    of_changes = [tests_of(path) for path in changed("HEAD")]
+    of_the_whole = collection_path.parent == TESTS
+    chosen = of_the_whole or not all(of_changes) or any(collection_path in of for of in of_changes)
+    return None if chosen else True
 
 
 @functools.cache
-def changed_names() -> set[str]:
-    """Names of the rooms, modules and test files that changed; none where git cannot tell."""
-    since = "HEAD" if ONLY_CHANGED else f"HEAD~{LATELY}"
-    names = set[str]()
+def changed(since: str) -> list[Path]:
+    """The files of src and tests that differ from a commit; none where git cannot tell."""
+    paths = list[Path]()
     for command in (["diff", "--name-only", since], ["ls-files", "--others", "--exclude-standard"]):
         listed = subprocess.run(
-            ["git", *command, "--", "src/*.py", "tests/*.py"],
-            cwd=Path(__file__).parents[1],
+            ["git", *command, "--", "src", "tests"],
+            cwd=TESTS.parent,
             capture_output=True,
             text=True,
             check=False,
         )
-        for path in map(Path, listed.stdout.splitlines()):
-            names |= {path.stem} if path.parts[0] == "tests" else {path.stem, *path.parts[2:-1]}
-    return names - {"__init__"}
+        paths += map(Path, listed.stdout.splitlines())
+    return paths
 
 
+@functools.cache
+def tests_of(path: Path) -> set[Path]:
+    """The files of tests that are named after a file, or after a room that it is in, or that import
+    it; of a file among the tests, what is beside or below it."""
+    if path.parts[0] == "tests":
+        place = TESTS.parent / path
+        if place in test_files():
+            return {place}
+        users = files_with(rf"\b{path.stem}\b") if path.parts[1] == "helpers" else set[Path]()
+        return users or {file for file in test_files() if file.is_relative_to(place.parent)}
+    rooms = {room.removeprefix("intercode_") for room in path.parts[1:-1]} - {"intercode"}
+    names = {*rooms, path.stem} - {"__init__"}
+    module = ".".join(path.with_suffix("").parts[1:])
+    named = {file for file in test_files() if names & names_in(file)}
+    return named | files_with(rf"\b{re.escape(module)}\b")
+
+
+@functools.cache
+def test_files() -> frozenset[Path]:
+    return frozenset(TESTS.rglob("test_*.py"))
+
+
+def files_with(pattern: str) -> set[Path]:
+    return {file for file in test_files() if re.search(pattern, text_of(file))}
+
+
+def names_in(path: Path) -> set[str]:
+    """The names of a file of tests and its folder, and the words of its own: `envs`, `test_verify`,
+    `verify`."""
+    words = re.split(r"[_.]", path.name)
+    return {path.parent.name, path.stem, *words} - {"", "test", "py", "tests"}
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Two processes a core: many tests wait for a program, a clock or a disk."""
     return 2 * len(os.sched_getaffinity(0))
@@ -206,8 +235,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The cases of each part and their seconds in all processes. $INTERCODE_NOTHING_SKIPS makes a
     skipped test a failure of the whole."""
     cases, seconds = Counter[str](), Counter[str]()
-    for report in (one for reports in terminalreporter.stats.values() for one in reports):
-        if isinstance(report, pytest.TestReport):
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if not isinstance(report, pytest.TestReport):
+                continue
             part = next((mark for mark in PARTS if mark in report.keywords), "test")
             cases[part] += report.when == "call"
             seconds[part] += report.duration
@@ -229,11 +260,12 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def forbidden_skips(reporter: pytest.TerminalReporter) -> list[Any]:
-    """Tests that skipped under $INTERCODE_NOTHING_SKIPS, but for those of fidelity, of which some
-    need InterCode v1."""
+    """Tests and files that skipped under $INTERCODE_NOTHING_SKIPS, but for tests marked
+    `may_skip`."""
     if not os.environ.get("INTERCODE_NOTHING_SKIPS"):
         return []
-    return [one for one in reporter.stats.get("skipped", ()) if "fidelity" not in one.keywords]
+    skipped = reporter.stats.get("skipped", ())
+    return [report for report in skipped if "may_skip" not in getattr(report, "keywords", ())]
 
 
 @contextlib.contextmanager

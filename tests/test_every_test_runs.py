@@ -77,6 +77,17 @@ def commands() -> list[Command]:
     return result
 
 
+def test_the_gate_runs_what_the_commands_before_it_run(collected: list[pytest.Item]) -> None:
+    makefile = expanded((PROJECT / "Makefile").read_text())
+    (expression,) = re.findall(r'-m "(.+)\$\(WITHOUT\)" --maxfail', makefile)
+    gate = Command("gate", expression, [PROJECT / "tests"], [])
+    parts = [command for command in commands() if command.target not in ("soak", "integrations")]
+    for item in collected:
+        assert gate.runs(item) == any(part.runs(item) for part in parts), item.nodeid
+    without = Command("ci", f"{expression} and not fidelity", [PROJECT / "tests"], [])
+    assert not any(without.runs(item) for item in collected if item.get_closest_marker("fidelity"))
+
+
 def test_each_test_is_run_by_exactly_one_command(collected: list[pytest.Item]) -> None:
     """`make test` collects all tests before it leaves some out, so this sees each of them."""
     every = commands()

@@ -23,6 +23,7 @@ def _docker() -> None:
         pytest.skip(str(error))
 
 
+@pytest.mark.may_skip  # InterCode v1 comes from a registry of images
 def test_intercode_v1_earns_today_what_ours_does(
     image: str, measure: Callable[..., tuple[Any, Any]]
 ) -> None:

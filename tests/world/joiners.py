@@ -1,5 +1,5 @@
-"""What other people's answers of model servers say, joined by the providers' documents alone: the
-form of a file by its objects, then text, calls, reasoning, end and tokens."""
+"""Read answers of model servers by the providers' documents alone, as a check on the product's
+reader: which form a file has, then its text, calls, reasoning, end and tokens."""
 
 from __future__ import annotations
 

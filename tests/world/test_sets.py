@@ -226,6 +226,7 @@ def marks(name: str, promise: str) -> list[pytest.MarkDecorator]:
 def test_the_rules_count_what_the_list_counts(world: Path) -> None:
     with (world / "sets.tsv").open() as file:
         listed = {line["set"]: line for line in csv.DictReader(file, delimiter="\t")}
+    assert {name for name, line in listed.items() if line["env"] != "-"} == SETS.keys()
     for name, row in SETS.items():
         files = raw.record_files(world / name) + sorted((world / name).glob("*.cm"))
         if row.folder:
