@@ -70,7 +70,8 @@ def make(tmp_path: Path) -> Iterator[Make]:
         ("How shall I sort the large ones, and in which order?", "order"),
         ("Should I sort large ones?", None),  # a draw
         ("What is unclear?", None),
-        ("Tell me everything: what is large, and so on.", None),
+        ("Should I include any file that is large, or all of them?", "large"),
+        ("Tell me everything.", None),
         ("large, sort, name, size, path, folder, depth", None),
         (f"large {'or ' * 140}", None),
     ],
