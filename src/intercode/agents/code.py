@@ -310,7 +310,7 @@ def _mark(language: Language) -> re.Pattern[str]:
         r"|(?P<execute>execute\s*\[)"
         rf"|<(?P<tag>{tags})>"
         r"|[#*_\d. \t]*+"
-        r"(?P<action>(?:action|command|sql[ _]?query)"
+        rf"(?P<action>(?:action|command|sql[ _]?query|{re.escape(language.name)})"
         r"(?:[ \t]+input)?(?:[ \t]*\d+)?[*_ \t]*:[*_ \t]*))",
         re.MULTILINE | re.IGNORECASE,
     )
@@ -324,10 +324,12 @@ def unwrap(reply: str, language: Language) -> tuple[str, bool] | None:
         return None if (called := code_of_call(reply)) is None else (called, True)
     rest = reply[mark.end() :]
     if mark["tag"]:
-        closing = rf"</\s*{mark['tag']}\s*>"
-        inner = re.split(closing, rest, maxsplit=1, flags=re.IGNORECASE)[0].strip("\n")
-        if (called := code_of_call(inner)) is not None:
-            return called, True
+        closing = re.finditer(rf"</\s*{mark['tag']}\s*>", rest, re.IGNORECASE)
+        ends = [end.start() for end in islice(closing, MOST_BLOCKS)] or [len(rest)]
+        for end in ends:  # an argument may contain the closing tag
+            if (called := code_of_call(rest[:end])) is not None:
+                return called, True
+        inner = rest[: ends[0]].strip("\n")
         tag = mark["tag"].lower()
         whole = f"<{tag}>{inner}" if tag == "execute" else inner
         calls = inner.lstrip().startswith(("<", "{", "[", "execute"))
@@ -406,6 +408,10 @@ another call: ``[execute(code="ls")]``, but not ``I will not execute("ls")`` or 
 _AFTER_CALL = re.compile(r"[\s)\]`;.]*(?:<[^<>\n]{1,40}>)?\s*(?:,|$)", re.MULTILINE)
 
 
+_BROKEN = re.compile(r"""\{\s*["']\w+["']\s*:""")
+"""The beginning of a JSON object, or of one of Python, that cannot be parsed."""
+
+
 def written_calls(text: str) -> list[ToolCall]:
     """Return the calls of `execute`, `submit` and `ask` that a model wrote as text, in any common
     form: JSON, tags, or a call of Python; at most `MOST_BLOCKS`.
@@ -422,7 +428,9 @@ def written_calls(text: str) -> list[ToolCall]:
 
 
 CALL_FORMS = {
-    "Hermes": re.compile(r"<tool_call>(?P<calls>.*?)(?:</tool_call>|\Z)", re.DOTALL),
+    "Hermes": re.compile(
+        r"""<tool_call>(?P<calls>(?:"(?:[^"\\]|\\.)*+"|.)*?)(?:</tool_call>|\Z)""", re.DOTALL
+    ),
     "Mistral": re.compile(r"\[TOOL_CALLS\](?P<calls>.*)\Z", re.DOTALL),
     "Llama 3": re.compile(r"\A\s*(?:<\|python_tag\|>)?\s*(?P<calls>\{.*)\Z", re.DOTALL),
 }
@@ -459,6 +467,8 @@ def _json_calls(text: str) -> Iterator[ToolCall]:
         try:
             call, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
+            if _BROKEN.match(text, at):
+                return  # what looks like a call further on may be part of its code
             at = text.find("{", at + 1)
             continue
         named = _NAMED.search(text, max(0, at - 80), at)
