@@ -799,7 +799,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             "ended": "agent_fault",
             "outcomes": {},
         }
-        lost = -self.of_episode(0.0)
+        lost = 0.0 - self.of_episode(0.0)  # -0.0 would be shown
         return "[the sandbox did not survive this action]", lost, True, False, info
 
     def _prove_sandbox(self, death: SandboxDied) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from intercode.errors import IntercodeError, UsageError
@@ -72,9 +72,13 @@ def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
     """
     who = f"the reward {reward_name(reward)}, called for task {arguments[-1].id},"
     try:
-        score = reward(*arguments)
+        score = _plain(reward(*arguments))
         if is_number(score) and 0 <= score <= 1:
             return Score(float(score), bool(score == 1))
+        if isinstance(score, Score) and isinstance(score.parts, Mapping):
+            parts = {name: _plain(part) for name, part in score.parts.items()}
+            success = _plain(score.success)
+            score = replace(score, reward=_plain(score.reward), success=success, parts=parts)
         valid = (
             isinstance(score, Score)
             and (
@@ -96,6 +100,11 @@ def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
         raise
     except (Exception, SystemExit) as error:
         raise UsageError(f"{who} raised {describe_error(error)}") from error
+
+
+def _plain(value: Any) -> Any:
+    """Return Python's number for one of NumPy or of a tensor library."""
+    return value.item() if hasattr(value, "item") else value
 
 
 def best_score(scores: Iterable[Score]) -> Score:
