@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from intercode.envs.python.layouts import LAYOUTS
 from intercode.envs.python.suite import behind
 from intercode.errors import DataError
 
+Make = Callable[[str, dict[str, Any]], intercode.InterCodeEnv]
 HELPER = "import math\ndef half(n):\n    return n / 2"
 TASK = {
     "id": "t",
@@ -41,6 +43,24 @@ def make(tmp_path: Path, *records: dict[str, Any], **options: Any) -> intercode.
     return intercode.make("python", data=str(data), **options)
 
 
+@pytest.fixture(scope="module")
+def make_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
+    """Begins an episode of a task with this preamble and these cases, in one environment each."""
+    envs = dict[str, intercode.InterCodeEnv]()
+    with ExitStack() as stack:
+
+        def begin(preamble: str, cases: dict[str, Any]) -> intercode.InterCodeEnv:
+            if preamble not in envs:
+                task = {"id": "t", "query": "Write it.", "preamble": preamble, "cases": cases}
+                envs[preamble] = stack.enter_context(
+                    closing(make(tmp_path_factory.mktemp("preamble"), task))
+                )
+            envs[preamble].reset(options={"task": "t"})
+            return envs[preamble]
+
+        yield begin
+
+
 def test_the_preamble_is_there_for_answer_and_gold_and_is_no_answer(tmp_path: Path) -> None:
     with closing(make(tmp_path, TASK, PROGRAM)) as env:
         for id, answer in (
@@ -64,6 +84,79 @@ def test_the_preamble_is_there_for_answer_and_gold_and_is_no_answer(tmp_path: Pa
     with closing(make(tmp_path, TASK, protocol="paper")) as env:
         env.reset(options={"task": "t"})
         assert "NameError" in env.step("half(1)")[0]
+
+
+MEAN = "def mean(xs):\n    return sum(xs) / len(xs)"
+METHOD = "class Solution:\n    def mean(self, xs):\n        return sum(xs) / len(xs)"
+ASKED = {"fn_name": "mean", "inputs": [[[1, 3]]], "outputs": [2]}
+
+
+@pytest.mark.parametrize(
+    ("actions", "reward"),
+    [
+        ([], 0),
+        (["import statistics"], 0),
+        (["def f(xs):\n    mean = len(xs)\n    return -mean"], 0),
+        (["from statistics import *"], 0),  # names nothing
+        (["from statistics import mean"], 1),
+        (["mean = mean"], 1),
+        ([MEAN], 1),
+        ([f"exec({MEAN!r})"], 1),
+        ([METHOD], 1),
+        (["from statistics import mean", METHOD.replace("sum(xs)", "0")], 0),  # its own comes first
+    ],
+)
+def test_a_name_of_the_preamble_is_an_answer_only_if_an_action_binds_it(
+    make_once: Make, actions: list[str], reward: float
+) -> None:
+    env = make_once("from statistics import *", ASKED)
+    for action in actions:
+        env.step(action)
+    assert env.step("submit")[1] == reward
+
+
+@pytest.mark.parametrize(
+    ("action", "reward"),
+    [
+        ("pass", 0),
+        ("Solution.mean = lambda self, xs: sum(xs) / len(xs)", 1),
+        ("setattr(Solution, 'mean', lambda self, xs: sum(xs) / len(xs))", 1),
+        ("class Solution(Solution):\n    def mean(self, xs): return sum(xs) / len(xs)", 1),
+    ],
+)
+def test_given_code_that_an_action_changes_is_an_answer(
+    make_once: Make, action: str, reward: float
+) -> None:
+    env = make_once("class Solution:\n    def mean(self, xs):\n        pass", ASKED)
+    env.step(action)
+    assert env.step("submit")[1] == reward
+
+
+def test_setup_code_does_not_replace_the_answer(tmp_path: Path) -> None:
+    task = {
+        "id": "t",
+        "query": "Write gcd(a, b) and lcm(a, b).",
+        "gold": "def gcd(a, b):\n    return math.gcd(a, b)\ndef lcm(a, b):\n    return 24",
+        "preamble": "import math\nfrom math import *",
+        "test_setup_code": "from math import *",
+        "tests": [
+            "assert gcd(12, 8) == 4",
+            "assert floor(gcd(12, 8)) == 4",
+            "assert lcm(6, 8) == 24",
+        ],
+    }
+    answers = {
+        "def gcd(a, b): return 0\ndef lcm(a, b): return 24": 0,
+        "def gcd(a, b): return 4": 0,
+        "def gcd(a, b): return 4\ndef lcm(a, b): return 24": 1,
+    }
+    with closing(make(tmp_path, task)) as env:
+        for answer, reward in answers.items():
+            env.reset(options={"task": "t"})
+            env.step(answer)
+            assert env.step("submit gcd")[1] == reward, answer
+        (issue,) = env.run_gold(env.tasks[0]).faults
+        assert issue.kind == "shadowed"
 
 
 def test_a_preamble_that_fails_is_an_error_of_the_data(tmp_path: Path) -> None:

@@ -75,6 +75,9 @@ def serve(interpreter: Interpreter, line: socket.socket) -> None:
     if role == "grader":
         _run_test(request, line)
     elif role == "agent":
+        for name in request["asked"]:
+            if not interpreter.is_agents(name):
+                namespace.pop(name, None)
         AgentSide(namespace, request["bind"], request["method"]).serve(line)
     elif role == "about":
         wire_values.send(line, _describe(interpreter, request["name"], request["method"]))
@@ -201,8 +204,8 @@ def _to_call(defined: Any, method: str) -> Any:
 
 
 def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any]:
-    """Return the functions and classes that the agent defined, the last one, and the arguments that
-    the one called `name` accepts.
+    """Return the functions and classes that the agent defined, the last one, whether it defined or
+    imported something callable called `name`, and the arguments that this accepts.
 
     `takes` holds the minimum and maximum number of positional arguments (−1: any number); None if
     unknown.
@@ -213,6 +216,7 @@ def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any
         for name, value in namespace.items()
         if isinstance(value, (types.FunctionType, type))
         and getattr(value, "__module__", "") == "__main__"
+        and interpreter.is_agents(name)
     ]
     value = _to_call(namespace.get(name), method)
     try:
@@ -232,6 +236,8 @@ def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any
     return {
         "defined": defined[:_MOST_NAMES],
         "last": last,
+        "given": name in namespace and not interpreter.is_agents(name),
+        "imported": getattr(namespace.get(name), "__module__", "") != "__main__",
         "callable": callable(value),
         "takes": takes,
     }
@@ -489,13 +495,15 @@ def _run_test(request: dict[str, Any], line: socket.socket) -> None:
     """Execute one test and send the verdict. The caller then ends the process."""
     own_pid, agent = os.getpid(), AgentLine(line)
     namespace: dict[str, Any] = {"__name__": "test", "__builtins__": builtins}
-    namespace.update((name, Proxy(agent, name)) for name in request["names"])
+    proxies = {name: Proxy(agent, name) for name in request["names"]}
+    namespace.update(proxies)
     verdict: dict[str, Any] = {"passed": True}
     try:
         for number, text in enumerate(request["texts"], start=1):
             tree = _with_sides(ast.parse(text))
             file = "<test>" if number == len(request["texts"]) else "<setup>"
             exec(compile(tree, file, "exec", dont_inherit=True), namespace)
+            namespace.update((name, proxies[name]) for name in request["asked"])
     except BaseException as error:
         verdict = {"passed": False, "why": _last_line(error) + _failed_line(error, text)}
         for side in _SIDES if isinstance(error, AssertionError) else ():

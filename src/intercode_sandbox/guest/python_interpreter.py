@@ -26,6 +26,7 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import dis
 import io
 import linecache
 import os
@@ -39,6 +40,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+GIVEN = "# given with the task\n"
+"""An action that begins with this is the task's: what it leaves is not the agent's work."""
 MODULES = ("limit", "wire_values", "python_interpreter", "python_branch")
 """The modules sent to an image's own python3, in the order in which they import each other."""
 BOOT = """
@@ -92,6 +95,10 @@ class Interpreter:
         self._texts = 0
         self.last_definition = ""
         """The function or class that an action defined last, at its top level."""
+        self._given: dict[str, tuple[Any, dict[str, Any]]] = {}
+        """What was given with the task: values, and the attributes of classes."""
+        self._bound: set[str] = set()
+        """The names that actions bound at their top level, by whatever value."""
         self._flags = 0
         self._running = False
         self._pid = os.getpid()
@@ -106,6 +113,10 @@ class Interpreter:
         """Execute an action and return its status."""
         threads = _thread_count()
         status = self._execute(source)
+        if source.startswith(GIVEN):
+            self._given = {
+                name: (value, _attributes(value)) for name, value in self.namespace.items()
+            }
         _flush()
         if os.getpid() != self._pid:  # the action forked, and this is the child
             os._exit(status)
@@ -117,6 +128,14 @@ class Interpreter:
                 time.sleep(0.002)
         return status
 
+    def is_agents(self, name: str) -> bool:
+        """Return whether `name` is the agent's work: an action bound it, or changed what was given
+        with the task."""
+        if name not in self.namespace or name in self._bound or name not in self._given:
+            return name in self.namespace
+        value, (given, attributes) = self.namespace[name], self._given[name]
+        return value is not given or _attributes(value) != attributes
+
     def _execute(self, source: str) -> int:
         try:
             self._running = True
@@ -125,6 +144,11 @@ class Interpreter:
                     value = eval(code, self.namespace)
                     if echo:
                         sys.displayhook(value)
+                    if self._given:
+                        steps = dis.get_instructions(code)
+                        self._bound |= {
+                            step.argval for step in steps if step.opname == "STORE_NAME"
+                        }
             finally:
                 self._running = False
         except SystemExit as leaving:
@@ -194,6 +218,10 @@ class Interpreter:
                 if os.waitpid(pid, os.WNOHANG)[0] != pid:
                     continue
             self._branches.remove(pid)
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    return dict(vars(value)) if isinstance(value, type) else {}
 
 
 def interpret(

@@ -20,7 +20,6 @@ test by its number, from 1.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -206,11 +205,11 @@ class PythonEnv(JudgedEnv):
                 f"A submission is a name alone, as in `submit {suite.gold_name or 'main'}`; "
                 f"{word!r} is not a name."
             )
-        if word in suite.given and not any(_defines(word, action) for action in self._actions):
-            return f"{word} is given with the task; submit what you have defined."
         definitions = self.world.sessions.describe(word, suite.method)
         if definitions is None or (not definitions.names and self.session_lost()):
             return f"The interpreter did not report whether there is a function or class {word}."
+        if definitions.given:
+            return f"{word} is given with the task; submit what you have defined."
         if not definitions.callable:
             listed = (
                 f"there are {', '.join(definitions.names[:20])}"
@@ -279,10 +278,6 @@ def _playable(tasks: Sequence[Task]) -> tuple[Sequence[Task], Sequence[tuple[Tas
     if not playable:
         raise DataError(f"no task can be played: {left_out[0][1]}")
     return playable, left_out
-
-
-def _defines(name: str, action: str) -> bool:
-    return bool(re.search(rf"\b(?:def|class)[ \t]+{name}\b|^{name}[ \t]*=", action, re.MULTILINE))
 
 
 def _count(least: int, most: int) -> str:

@@ -82,14 +82,17 @@ class Definitions:
     the score.
 
     `names` are its functions and classes in order, `last` is the one that was defined last.
-    `callable` and `arity` (the least and greatest number of positional arguments, −1: any) describe
-    the requested name.
+    `callable`, `arity` (the least and greatest number of positional arguments, −1: any), `given`
+    (it came with the task) and `imported` (it is not the agent's own code) describe the requested
+    name.
     """
 
     names: tuple[str, ...] = ()
     last: str = ""
     callable: bool = False
     arity: tuple[int, int] | None = None
+    given: bool = False
+    imported: bool = False
 
 
 class Grader:
@@ -124,7 +127,12 @@ class Grader:
         is_pair = isinstance(arity, list) and [*map(type, arity)] == [int, int]
         pair = (arity[0], arity[1]) if is_pair and isinstance(arity, list) else None
         return Definitions(
-            listed, str(reply.get("last") or ""), reply.get("callable") is True, pair
+            listed,
+            str(reply.get("last") or ""),
+            reply.get("callable") is True,
+            pair,
+            reply.get("given") is True,
+            reply.get("imported") is True,
         )
 
     def grade(
@@ -147,7 +155,12 @@ class Grader:
         places = list(places) or [lambda: nullcontext(agent)]
 
         def execute(test: Test) -> Result:
-            request: dict[str, Any] = {"role": "agent", "bind": bind, "method": suite.method}
+            request: dict[str, Any] = {
+                "role": "agent",
+                "bind": bind,
+                "method": suite.method,
+                "asked": suite.asked,
+            }
             if test.kind == "assert":
                 return self._assert(agent, suite, test, request)
             request = {"role": test.kind, "bind": bind, "name": name, "stdin": test.stdin}
@@ -239,6 +252,7 @@ class Grader:
             order = {
                 "role": "grader",
                 "names": suite.names,
+                "asked": suite.asked,
                 "texts": texts,
                 "nonce": secrets.token_hex(16),
             }
@@ -259,7 +273,7 @@ class Grader:
 
     def _require_grader(self) -> None:
         """Raise `SandboxDied` if the grader cannot execute an empty test."""
-        order = {"role": "grader", "names": (), "texts": (), "nonce": ""}
+        order = {"role": "grader", "names": (), "asked": (), "texts": (), "nonce": ""}
         with self.sandbox.branch() as line, suppress(OSError, EOFError, wire_values.NotPlain):
             limit = Limit(self._seconds)
             wire_values.send(line, order, limit)

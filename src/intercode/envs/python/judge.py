@@ -16,7 +16,7 @@ from intercode.envs.python.suite import SOLUTION, Suite, behind, read_suite
 from intercode.envs.python.world import PythonWorld
 from intercode.envs.rewards import call_reward, is_papers
 from intercode.errors import DataError
-from intercode.types import Score, Task
+from intercode.types import Score, Task, TaskIssue
 
 Reward = str | Callable[[Sequence[Result], Task], Score]
 Tell = Literal["nothing", "number", "case"]
@@ -62,17 +62,29 @@ class AssertsJudge:
 
     def examine(self, world: PythonWorld, task: Task) -> GoldRun:
         """Execute the golds in turn, until one passes the tests."""
+        shadowed = self._shadowed(world, task)
         if not task.golds:
-            return GoldRun(None, "", (NO_GOLD,))
+            return GoldRun(None, "", (NO_GOLD, *shadowed))
         first = None
         for gold in task.golds:
             posed = with_submission(replace(task, gold=gold))
             run = replace(self._run_one(world, posed), task=posed)
             if not run.faults:
-                return run
+                return replace(run, faults=shadowed)
             first = first or run
         assert first
         return first
+
+    def _shadowed(self, world: PythonWorld, task: Task) -> tuple[TaskIssue, ...]:
+        """Return an issue if the preamble brings the name of the answer."""
+        suite = world.suite(task)
+        try:
+            if not suite.preamble or suite.program or not world.sessions.gives(suite):
+                return ()
+        except DataError:  # told by whoever executes the preamble next
+            return ()
+        why = f"the preamble brings {suite.name}; only one that the agent binds is its answer"
+        return (TaskIssue(why, "shadowed"),)
 
     def _run_one(self, world: PythonWorld, task: Task) -> GoldRun:
         try:
@@ -150,12 +162,15 @@ class AssertsJudge:
             return word, None
         if suite.program:
             return None, world.last_action or None
+        imported = None
         for name in (suite.name, SOLUTION) if suite.method else (suite.name,):
             definitions = world.sessions.describe(name)
-            if definitions and definitions.callable:
-                return name, None
+            if definitions and definitions.callable and not definitions.given:
+                if not definitions.imported:
+                    return name, None
+                imported = imported or name
         self._answered = definitions is not None and not world.session_lost()
-        return (definitions and definitions.last) or None, None
+        return imported or (definitions and definitions.last) or None, None
 
     @property
     def is_final(self) -> bool:

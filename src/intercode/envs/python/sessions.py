@@ -22,15 +22,20 @@ from intercode.envs.workspace import WorkspaceSpec
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.types import ExecResult
 from intercode_sandbox.client import GuestSandbox
+from intercode_sandbox.guest.python_interpreter import GIVEN
 
 _FLUSH = """exec('''
-import contextlib, gc, io
-for file in [file for file in gc.get_objects() if isinstance(file, io.IOBase)]:
+import contextlib, gc, io, sys
+shelf = getattr(sys.modules.get("shelve"), "Shelf", ())
+for one in gc.get_objects():
     with contextlib.suppress(Exception):
-        file.flush()
+        if isinstance(one, io.IOBase):
+            one.flush()
+        elif isinstance(one, shelf):
+            one.sync()
 ''', {})"""
-"""Writes what open files hold back, as an interpreter does at its end: tests see files. It leaves
-no name in the agent's namespace."""
+"""Writes what open files and shelves hold back, as an interpreter does at its end: tests see files.
+It leaves no name in the agent's namespace."""
 _FLUSH_SECONDS = 5.0
 
 
@@ -141,6 +146,14 @@ class PythonSessions:
 
         return blame_gold(execute, gold)
 
+    def gives(self, suite: Suite) -> bool:
+        """Return whether the preamble brings the name that the answer must have. Raises `DataError`
+        if the preamble fails."""
+        sandbox = self._new_gold_sandbox()
+        _execute_preamble(sandbox, suite.preamble)
+        definitions = self._open_grader().describe(sandbox, suite.name)
+        return bool(definitions and definitions.given)
+
     def run_as_v1(self, suite: Suite, action: str, name: str, gold: str | None) -> list[Result]:
         """Return the test results as in InterCode v1: for the action alone, executed after `gold`
         if an earlier scoring left the gold there."""
@@ -224,7 +237,8 @@ def _execute_preamble(sandbox: GuestSandbox, preamble: str) -> None:
     """Execute a task's preamble in the session, by a call: so it is not what was defined last."""
     if not preamble:
         return
-    result = sandbox.exec(f"exec(compile({preamble!r}, '<preamble>', 'exec', 0, True), globals())")
+    execute = f"exec(compile({preamble!r}, '<preamble>', 'exec', 0, True), globals())"
+    result = sandbox.exec(GIVEN + execute)
     if result.exit_code != 0:
         last = result.output.strip().rpartition("\n")[2]
         raise DataError(f"field 'preamble': it fails: {last[:200]}")

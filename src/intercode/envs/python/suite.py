@@ -92,26 +92,23 @@ class Test:
 class Suite:
     """The tests of a task.
 
-    `name` is the function or class that the tests call, `names` are all names that the agent must
-    define, `setup` is code that precedes each assert. `arity` is the least and greatest number of
-    positional arguments of the gold's function (−1: any number). A submitted class is called
-    through its method `method`. `gold_name` is the name under which the gold is submitted.
-    `preamble` is executed before the answer and the gold; what it defines is not the agent's.
+    `name` is the function or class that the tests call, `names` are all names that the tests take
+    from the agent's side, `asked` those that the agent must define itself, `setup` is code that
+    precedes each assert. `arity` is the least and greatest number of positional arguments of the
+    gold's function (−1: any number). A submitted class is called through its method `method`.
+    `gold_name` is the name under which the gold is submitted. `preamble` is executed before the
+    answer and the gold; what it defines is not the agent's.
     """
 
     name: str
     names: tuple[str, ...]
+    asked: tuple[str, ...]
     setup: tuple[str, ...]
     tests: tuple[Test, ...]
     arity: tuple[int, int] | None = None
     method: str = ""
     gold_name: str = ""
     preamble: str = ""
-
-    @property
-    def given(self) -> frozenset[str]:
-        """The names that the preamble defines."""
-        return frozenset(_names(_parse_or_empty(self.preamble))[1])
 
     @property
     def program(self) -> bool:
@@ -256,7 +253,10 @@ def _read_suite(task: Task) -> Suite:
         positional = len(function.args.posonlyargs) + len(function.args.args)
         arity = positional - len(function.args.defaults), -1 if function.args.vararg else positional
     preamble = _text_field(task.extra, "preamble", task)
-    return Suite(name, tuple(sorted(needed)), before, tests, arity, method, gold_name, preamble)
+    asked = tuple(sorted(needed & {name, *by_name}))
+    return Suite(
+        name, tuple(sorted(needed)), asked, before, tests, arity, method, gold_name, preamble
+    )
 
 
 def _tests(record: Mapping[str, Any], task: Task) -> Iterator[Test]:
