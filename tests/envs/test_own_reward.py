@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from kept import needs_bwrap
 
@@ -33,6 +34,25 @@ def test_what_is_no_score_is_refused(given: Any) -> None:
         match=r"the reward .*<lambda>, called for task t, returned .+; it must return a Score",
     ):
         call_reward(lambda task: given, TASK)
+
+
+@pytest.mark.parametrize(
+    ("given", "score"),
+    [
+        (numpy.float32(0.5), Score(0.5, False)),
+        (numpy.int64(1), Score(1.0, True)),
+        (numpy.bool_(True), Score(1.0, True)),
+        (numpy.array(0.25), Score(0.25, False)),
+        (
+            Score(numpy.float32(0.5), numpy.bool_(False), {"n": numpy.int8(3)}),  # type: ignore[arg-type, dict-item]
+            Score(0.5, False, {"n": 3}),
+        ),
+    ],
+)
+def test_numbers_of_numpy_are_numbers(given: Any, score: Score) -> None:
+    taken = call_reward(lambda task: given, TASK)
+    assert taken == score
+    json.dumps([taken.reward, taken.success, dict(taken.parts)])
 
 
 @pytest.mark.parametrize(

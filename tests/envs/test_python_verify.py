@@ -114,6 +114,12 @@ def test_what_an_open_file_holds_back_is_written_before_the_tests(make: Make, ke
     assert earns(env, "t", "file = open('/srv/a', 'w'); count = file.write('42')") == 1
 
 
+def test_an_open_shelf_is_written_before_the_tests(make: Make) -> None:
+    reads = "#!/usr/bin/env python3\nimport shelve\nassert shelve.open('/srv/a')['n'] == 42\n"
+    env = make(verify=reads, gold="import shelve\nwith shelve.open('/srv/a') as s: s['n'] = 42")
+    assert earns(env, "t", "import shelve\nshelf = shelve.open('/srv/a')\nshelf['n'] = 42") == 1
+
+
 def test_what_is_written_before_the_tests_leaves_no_name(make: Make) -> None:
     env = make(keep_processes=True, how={"submits": 2})
     env.reset(options={"task": "t"})

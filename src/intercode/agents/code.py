@@ -334,6 +334,8 @@ def unwrap(reply: str, language: Language) -> tuple[str, bool] | None:
         whole = f"<{tag}>{inner}" if tag == "execute" else inner
         calls = inner.lstrip().startswith(("<", "{", "[", "execute"))
         written = written_calls(whole) if calls else []
+        if not written and tag.endswith("_call") and _BROKEN.match(inner.lstrip()):
+            return "", True
         return _action_of(written[0]) if written else inner, True
     if mark["execute"]:
         return _bracketed(rest), True
