@@ -138,7 +138,7 @@ def test_tests_in_the_agents_sandbox_leave_nothing_to_the_next_episode(make: Mak
 def test_other_fields_are_refused(make: Make) -> None:
     for field, value, why in (
         ("tests", ["assert f(1) == 2"], "either asserts or tests of files decide"),
-        ("cwd", "/srv", "'cwd' is for Bash only"),
+        ("env", {"A": "b"}, "'env' is for Bash only"),
         ("verify_seconds", -1, "write a positive number"),
         ("unplayable", "no network", "cannot be played: no network"),
     ):

@@ -4,9 +4,9 @@ what the golds changed.
     stays behind                                                   unless
     system folders, folders on PATH, libraries, package folders,   `verify_system` names it
     dot files of a home, files that pytest and Python start with
-    new files and links in /, new hidden folders in /              `verify_system` names it, a gold
-    hidden entries and configuration, in the folders where         changed it or, if there is no
-    the tests start and above; new entries of /tmp and /run        gold, the query names it
+    hidden entries and configuration, in the folders where         `verify_system` names it, a gold
+    the tests start, and in all above them; entries of /tmp        changed it or, if there is no
+    and /run                                                       gold, the query names it
     links into /proc or /dev, and those that lead nowhere          a gold left a link that leads to
     before the tests are written, or into a folder of the tests    the same path
 
@@ -198,10 +198,8 @@ class Route:
         return bool(entry) and not self._is_meant(entry)
 
     def _steering_entry(self, path: str, change: Change) -> str:
-        """Return the entry of `/` or of a folder where the tests start, or above, that could steer
-        them and that the path is, or is in; "" if there is none."""
-        if path.count("/") == 1 and change.kind == "added" and change.type != "dir":
-            return path
+        """Return the entry of a folder where the tests start, or above, that could steer them and
+        that the path is, or is in; "" if there is none."""
         scratch = next((at for at in _SCRATCH if path.startswith(f"{at}/")), None)
         if scratch:
             return "/".join(path.split("/")[: scratch.count("/") + 2])
@@ -228,7 +226,7 @@ def stays_behind(starts: Iterable[str]) -> str:
     folders = ", ".join(["/", *starts])
     return (
         "system folders, installed packages and a home's dot files (unless `verify_system` names "
-        f"them); new files in / and /tmp, hidden entries and configuration in {folders}, and links "
+        f"them); entries of /tmp, hidden entries and configuration in {folders}, and links "
         "that lead nowhere or into /proc or /dev (unless a gold makes them)"
     )
 

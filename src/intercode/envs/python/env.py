@@ -65,7 +65,7 @@ _ASSERTS = (
     *("script", "hidden_script"),
 )
 _ENDED = "Wrong. The tests have ended the interpreter; the files stay as they are."
-_OF_BASH = (*("image", "setup", "cwd", "env"), *("action_seconds", "memory", "processes", "disk"))
+_OF_BASH = (*("image", "setup", "env"), *("action_seconds", "memory", "processes", "disk"))
 """Fields of a record that only Bash's worlds obey."""
 
 

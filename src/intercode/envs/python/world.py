@@ -10,6 +10,7 @@ from intercode.envs.python.language import LANGUAGE, without_submit
 from intercode.envs.python.sessions import PythonSessions, PythonSpec
 from intercode.envs.python.suite import Suite, completed, may_print, read_suite
 from intercode.envs.workspace import WorkspaceSpec
+from intercode.errors import DataError
 from intercode.types import ExecResult, Task
 from intercode_sandbox.client import GuestSandbox
 
@@ -39,6 +40,9 @@ class PythonWorld:
         # a program is executed by its tests, behind the preamble
         tested = task.extra.get("verify") is not None
         self.sessions.start_episode("" if self._as_v1 or tested else self.suite(task).preamble)
+        cwd = task.extra.get("cwd") if tested else None
+        if cwd and self.sessions.execute(f"__import__('os').chdir({cwd!r})").exit_code != 0:
+            raise DataError(f"field 'cwd': there is no folder {cwd} in the task's world")
         self._completes, self.last_action = str(task.extra.get("completes") or ""), ""
 
     def act(self, action: str) -> ExecResult:
