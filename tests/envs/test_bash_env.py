@@ -378,7 +378,7 @@ def test_outcomes_of_a_general_task_that_fails_on_variant_data_are_of_these(make
     sides = {"agent": {"answer": "apple\n"}, "gold": {"answer": "quince\n"}}
     assert make("first", "echo apple").step("submit")[4]["outcomes"] == {
         "failed": ["robust"],
-        "rule": "other lines",
+        "rule": "wrong on other data: other lines",
         **sides,
         "paths": [],
     }

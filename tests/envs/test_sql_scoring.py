@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from orchard import CONSTANT, DUCKDB, ENGINES, GOLDS, plays, skip_unless_there, write_data
@@ -219,7 +220,15 @@ OUTCOMES = [
         [[7]],
         [[1], [2], [3], [5]],
     ),
-    ("weights", CONSTANT, ["robust"], None, [], []),
+    # the rows of the variant data, which are others
+    (
+        "weights",
+        CONSTANT,
+        ["robust"],
+        None,
+        mock.ANY,
+        [["apple", 160], ["pear", 43], ["plum", 9], ["quince", 6]],
+    ),
     ("count", "DELETE FROM picking", ["rows"], {"rows": []}, None, None),
 ]
 

@@ -47,6 +47,7 @@ CASES: dict[str, tuple[dict[str, Any], Episode]] = {
         name: (CONFIG, replace(played("a", fine(), submit()), outcomes={"failed": failed}))
         for name, failed in (
             ("failed tests", ["tests"]),
+            ("wrong on other data", ["robust"]),
             ("wrong files", ["files"]),
             ("wrong answer and files", ["answer", "files"]),
         )

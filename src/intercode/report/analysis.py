@@ -323,6 +323,10 @@ CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
     ),
     "was closer before": ("the last score or value is below the best one", _was_closer),
     "failed tests": ("submitted, and tests failed", lambda case: case.submitted_wrong("tests")),
+    "wrong on other data": (
+        "submitted what is right on the data that the agent saw, and wrong on variant data",
+        lambda case: case.submitted_wrong("robust"),
+    ),
     "wrong answer and files": (
         "submitted, and both the answer and the file changes are wrong",
         lambda case: case.submitted_wrong("answer") and case.submitted_wrong("files"),

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from intercode.agents.code import split_reasoning
@@ -269,21 +269,28 @@ def verdict(episode: Episode) -> EpisodeVerdict:
         *filter(None, [ended]),
     ]
     headline = words.get(state, "Not solved") + (f" ({', '.join(facts)})" if facts else "")
-    if failed and state != "solved":
+    where = ""
+    if failed == ["robust"] and state != "solved":
+        headline += ". Right on the data that the agent saw, wrong on other data"
+        where = "on other data: "
+    elif failed and state != "solved":
         headline += f". Failed: {', '.join(failed)}"
-    return EpisodeVerdict(state, headline, notes, list(_blocks(outcomes, failed)))
+    return EpisodeVerdict(state, headline, notes, list(_blocks(outcomes, failed, where)))
 
 
-def _blocks(outcomes: dict[str, Any], failed: Sequence[str]) -> Iterable[Block]:
+def _blocks(outcomes: dict[str, Any], failed: Sequence[str], where: str) -> Iterable[Block]:
     """Yield what the outcomes say, the known keys first and all others as JSON. The answers come
-    after the files if only these are wrong."""
+    after the files if only these are wrong. `where` says on which data, and begins the titles."""
     answers = []
     agent, gold = (outcomes.pop(side, None) for side in ("agent", "gold"))
     differing = [outcomes.pop(name, None) for name in ("missing", "extra")]
     if gold is None and agent is not None:
         answers = [Sides("answer (the record leaves the gold's out)", None, _split(_lines(agent)))]
     elif gold is not None:
-        answers = [*_answers(gold, agent, differing)]
+        answers = [
+            replace(sides, title=f"{where}{sides.title}")
+            for sides in _answers(gold, agent, differing)
+        ]
     if "answer" in failed or "files" not in failed:
         yield from answers
         answers = []
@@ -291,10 +298,11 @@ def _blocks(outcomes: dict[str, Any], failed: Sequence[str]) -> Iterable[Block]:
         rows = [[str(row.get(name, "")) for name in ("path", "gold", "agent")] for row in paths]
         total = outcomes.pop("paths_total", None)
         some = f": the first {len(rows)} of {total}" if total else ""
-        yield Grid(f"files that differ{some}", ("path", "gold", "agent"), rows)
+        yield Grid(f"{where}files that differ{some}", ("path", "gold", "agent"), rows)
         for row in paths:
             if row.get("diff"):
-                yield Diff(f"{row.get('path')}, from the gold to the agent", str(row["diff"]))
+                title = f"{where}{row.get('path')}, from the gold to the agent"
+                yield Diff(title, str(row["diff"]))
     yield from answers
     if tests := [row for row in _listed(outcomes.pop("tests", ())) if isinstance(row, Mapping)]:
         yield from (_failed_test(row) for row in tests if not row.get("passed"))

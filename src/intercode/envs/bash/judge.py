@@ -158,7 +158,7 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         )
         return {
             "failed": ["robust"] if on_variant else list(dict.fromkeys(failed)),
-            **({"rule": shown.score.rule} if shown.score.rule else {}),
+            **({"rule": score.rule} if score.rule else {}),
             "agent": {"answer": shorten_text(shown.agent.output)},
             "gold": {"answer": shorten_text(shown.gold.outcome.output)},
             "paths": [

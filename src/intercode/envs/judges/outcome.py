@@ -22,6 +22,8 @@ from intercode.envs.rewards import rank
 from intercode.errors import DataError
 from intercode.types import Score, Task, TaskIssue
 
+OTHER_DATA = "wrong on other data"
+"""The rule of a verdict that fails only on variant data."""
 Seen = TypeVar("Seen")
 Gold = TypeVar("Gold")
 
@@ -83,7 +85,10 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
     def join(self, score: Score, again: Score, task: Task) -> Score:
         """Return the score for both data, of which `score` is a success on the original."""
         parts = {**score.parts, "robust": float(again.success)}
-        return replace(again, reward=min(score.reward, again.reward), parts=parts)
+        reward, rule = min(score.reward, again.reward), again.rule
+        if not again.success:
+            rule = on_other_data(rule)
+        return replace(again, reward=reward, parts=parts, rule=rule)
 
     def tasks_of(self, task: Task) -> Sequence[Task]:
         """Return a copy of the task for each gold that the reward compares with."""
@@ -179,6 +184,10 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
             if world is not None:
                 world.close()
         self._variant = self._spare = None
+
+
+def on_other_data(rule: str) -> str:
+    return f"{OTHER_DATA}: {rule}" if rule else OTHER_DATA
 
 
 def not_general(

@@ -11,7 +11,12 @@ from typing import Any
 from intercode.env import GoldRun, shorten_text
 from intercode.envs.gold import GoldCache, Key
 from intercode.envs.judges import Done
-from intercode.envs.judges.outcome import Comparison, OutcomeJudge, not_general
+from intercode.envs.judges.outcome import (
+    Comparison,
+    OutcomeJudge,
+    not_general,
+    on_other_data,
+)
 from intercode.envs.rewards import call_reward
 from intercode.envs.sql.compare import Row, difference
 from intercode.envs.sql.content import Content, read_content
@@ -98,7 +103,7 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
             score.reward if solved else 0.0,
             solved,
             {**score.parts, "robust": float(again.success)},
-            rule=score.rule if solved else again.rule,
+            rule=score.rule if solved else on_other_data(again.rule),
         )
 
     def no_value(self, world: SqlWorld, task: Task) -> str:
@@ -110,8 +115,8 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
     def show(
         self, score: Score, first: SqlComparison, again: SqlComparison | None = None
     ) -> dict[str, Any]:
-        """Return the comparison on the original data in about 8 KB: the conditions that failed,
-        both tables, and their difference.
+        """Return the comparison in about 8 KB: the conditions that failed, both tables, and their
+        difference; with `"failed": ["robust"]` those on the variant data.
 
         failed          "error" (the last statement failed), otherwise any of "rows", "order",
                         "changes" (the gold writes) and "robust" (the variant data)
@@ -122,8 +127,10 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
         unmatched       in agent and gold, unless the gold writes: the places, from 0, of the listed
                         rows that the other side lacks
         """
-        gold = self.gold(first.world, self.tasks_of(first.task)[0])
-        (answer, content), parts = first.agent, score.parts
+        parts = score.parts
+        shown = again if again and not score.success else first
+        gold = self.gold(shown.world, self.tasks_of(shown.task)[0])
+        answer, content = shown.agent
         right = {
             "rows": (
                 parts.get("rows", parts.get("iou", 1.0)) == 1
@@ -133,11 +140,11 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
             "changes": parts.get("changes", 1.0) == 1,
             "robust": parts.get("robust", 1.0) == 1,
         }
-        failed = (
-            ["error"]
-            if answer.error is not None and gold.content is None
-            else [name for name, holds in right.items() if not holds]
-        )
+        failed = [name for name, holds in right.items() if not holds]
+        if shown is not first:
+            failed = ["robust"]
+        elif answer.error is not None and gold.content is None:
+            failed = ["error"]
         report: dict[str, Any] = {
             "failed": failed,
             **({"rule": score.rule} if score.rule else {}),
