@@ -362,6 +362,19 @@ def test_a_program_that_never_ends_is_ended_with_what_it_started(play: Play) -> 
     ]
 
 
+def test_where_something_can_be_given_the_first_plain_submit_is_refused(play: Play) -> None:
+    asks = "python3 /opt/client.py chat/completions whole 1; "
+    tries = "submit 2>/tmp/said; [ $? = 2 ] && grep -q 'run submit .ANSWER.' /tmp/said && "
+    assert [episode.success for episode in play(f"{asks} {tries} submit 3")] == [True, True]
+    files, count = play(f"{asks} submit; submit")
+    assert (files.ended, files.success, count.ended, count.success) == (
+        "submit",
+        True,
+        "submit",
+        False,
+    )
+
+
 def test_a_general_task_is_answered_with_a_command(server: Server) -> None:
     needs_bwrap()
     factory = intercode.prepare("bash")

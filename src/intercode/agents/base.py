@@ -93,13 +93,15 @@ class Launch:
     """Run a command-line agent in the episode's sandbox, to its end. The answer is a `Launched`.
 
     In the command, {query} stands for the quoted query; without it, the query is on stdin. `turns`
-    limits the model's replies.
+    limits the model's replies. `ending` is how a program submits, as it is told; without what it
+    says, the first `submit` is refused.
     """
 
     command: str
     query: str
     turns: int
     env: Mapping[str, str] = field(default_factory=dict)
+    ending: str = SUBMIT
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,12 @@ def command_line(
         how = "submit 'ANSWER'" if takes_word else "submit"
         query = f"{task.query}\n\nWhen the work is done, run the shell command `{how}`."
         if task.general and not takes_word:
+            how = "submit 'COMMAND'"
             query = (
                 f"{task.query}\n\nAnswer with one shell command that does it, also on other data: "
-                "run `submit 'COMMAND'`."
+                f"run `{how}`."
             )
-        launched: Launched = yield Launch(command, query, turns, variables or {})
+        launched: Launched = yield Launch(command, query, turns, variables or {}, how)
         answer = launched.submission
         if task.general and answer and not takes_word:
             yield Act(answer, own_turn=True)

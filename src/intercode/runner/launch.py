@@ -32,6 +32,11 @@ GRACE = 10.0
 _SUBMIT = """#!/bin/bash
 # submit [ANSWER]: end the work; ANSWER may have several words
 answer="$*"
+if [[ ! $answer && {ending} != submit && ! -e ${{0%/*}}/../asked ]]; then
+    touch "${{0%/*}}/../asked"
+    echo {told} >&2
+    exit 2
+fi
 exec 3<>/dev/tcp/127.0.0.1/{port} || exit 1
 length=$(printf %s "$answer" | wc -c)
 printf '%s\\r\\n' 'POST /submit HTTP/1.0' 'X-Api-Key: {token}' "Content-Length: $length" '' >&3
@@ -59,7 +64,16 @@ def launch(
     server = require_server(model)
     with Recorder(sandbox.listen(0), server, turns, refusal) as recorder:
         _, port = recorder.listener.getsockname()
-        script = _SUBMIT.format(port=port, token=recorder.token)
+        told = (
+            f"Nothing is submitted yet: run {request.ending}, "
+            "or `submit` once more if the task asks for nothing."
+        )
+        script = _SUBMIT.format(
+            port=port,
+            token=recorder.token,
+            ending=shlex.quote(request.ending),
+            told=shlex.quote(told),
+        )
         sandbox.write(str(FOLDER / "bin" / "submit"), script.encode(), mode=0o755)
         command = request.command.replace("{query}", shlex.quote(request.query))
         done = sandbox.run(
