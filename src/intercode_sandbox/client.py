@@ -29,7 +29,7 @@ from typing import Any, Self, overload
 
 from intercode_sandbox.arguments import Content, Word, content, number, text, variables, words
 from intercode_sandbox.base import Limits, Sandbox, Session
-from intercode_sandbox.errors import ForkError, SandboxDied, UsageError, room_left
+from intercode_sandbox.errors import ForkError, SandboxDied, UsageError, inside, room_left
 from intercode_sandbox.guest import wire
 from intercode_sandbox.guest.limit import Limit
 from intercode_sandbox.guest.room import NO_ROOM
@@ -591,5 +591,5 @@ def _error(head: dict[str, Any], reply: dict[str, Any]) -> SandboxDied | OSError
     # EAGAIN comes from a full queue or from a lease that the agent holds
     no_room = NO_ROOM if head["op"] == "run" else NO_ROOM - {errno.EAGAIN}
     if "path" in head and number not in no_room:
-        return OSError(number, reply.get("error"), head["path"])
+        return inside(OSError(number, reply.get("error"), head["path"]))
     return SandboxDied(f"the sandbox broke during {head['op']} ({reply.get('error')})")

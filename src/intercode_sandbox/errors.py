@@ -58,6 +58,20 @@ class ForkError(SandboxError):
     fault = "caller"
 
 
+_INSIDE = "The path is in a sandbox."
+
+
+def inside(error: OSError) -> OSError:
+    """Return the error of a call on a path in a sandbox, marked as such."""
+    error.add_note(_INSIDE)
+    return error
+
+
+def is_inside(error: OSError) -> bool:
+    """Return whether a call failed because of a path in a sandbox, not because of this machine."""
+    return _INSIDE in getattr(error, "__notes__", ())
+
+
 @contextlib.contextmanager
 def room_left() -> Iterator[None]:
     """Raise `SandboxUnavailable` if the machine runs out of descriptors, processes, memory or disk

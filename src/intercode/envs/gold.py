@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from intercode.errors import DataError, SandboxDied
+from intercode.errors import DataError, SandboxDied, is_inside
 from intercode.types import Task, TaskIssue
 
 Result = TypeVar("Result")
@@ -48,10 +48,15 @@ class GoldCache(Generic[Result]):
 
 
 def blame_gold(execute: Callable[[], Result], gold: str) -> Result:
-    """Return the result of `execute`. Raises `DataError` if the gold itself killed its sandbox."""
+    """Return the result of `execute`. Raises `DataError` if the gold itself killed its sandbox, or
+    left a path there that cannot be used."""
     try:
         return execute()
     except SandboxDied as death:
         if death.by_agent:
             raise DataError(f"the gold {gold[:200]!r} ends its sandbox: {death}") from death
+        raise
+    except OSError as error:
+        if is_inside(error):
+            raise DataError(f"the gold {gold[:200]!r} blocks a path: {error}") from error
         raise

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from intercode.env import NO_VALUE, GoldRun, InterCodeEnv, single_thread
 from intercode.envs.judges import Done, Judge, Ruling
-from intercode.errors import SandboxDied
+from intercode.errors import SandboxDied, is_inside
 from intercode.types import ExecResult, Score, Task
 
 
@@ -57,7 +57,16 @@ class JudgedEnv(InterCodeEnv):
         return result
 
     def score(self) -> Score:
-        self._ruling = self.judge_of(self.task).rule(self.world, self.done)
+        """Ask the judge. A path that it cannot use in a sandbox is the agent's doing, and earns 0:
+        golds raise `DataError`, and a fault of the machine is no `OSError` of a sandbox."""
+        try:
+            self._ruling = self.judge_of(self.task).rule(self.world, self.done)
+        except OSError as error:
+            if not is_inside(error):
+                raise
+            self._ruling = Ruling(Score(0.0, False, rule=f"a path cannot be used: {error}"))
+        if workspace := getattr(self.world, "workspace", None):
+            workspace.require_services()
         return self._ruling.score
 
     @property

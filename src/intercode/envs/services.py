@@ -8,7 +8,8 @@
 Each episode begins with fresh services, which count as started once their ports answer, or the
 command `ready` succeeds. A service that ends later, even if the agent ended it, refuses
 connections: that is an outcome. One that does not start is a fault of the data. Services do not
-reach each other, and a task that has some cannot be forked.
+reach each other, and a task that has some cannot be forked. A sandbox of a service that died at the
+machine's hand is a fault of the machine, asked before the verdict.
 """
 
 from __future__ import annotations
@@ -132,6 +133,15 @@ class Services:
         self._boxes[service.name] = box = service.make()
         return box
 
+    def require(self) -> None:
+        """Raise `SandboxDied` if the sandbox of a service died, unless code in it was the cause."""
+        for box in self._boxes.values():
+            try:
+                box.exec("", argv=["true"], cwd="/")
+            except SandboxDied as death:
+                if not death.by_agent:
+                    raise
+
     def logs(self) -> dict[str, str]:
         """Return the end of what each service has printed in this episode."""
         return {name: _log(box) for name, box in self._boxes.items()}
@@ -178,7 +188,8 @@ def _is_ready(service: Service, box: Sandbox, seconds: float) -> bool:
 
 
 def _log(box: Sandbox) -> str:
-    show = ["tail", "-c", str(_LOG_BYTES), LOG]
+    # a program in the service may have put a FIFO there
+    show = ["bash", "-c", f"[[ -f {LOG} ]] && tail -c {_LOG_BYTES} {LOG}"]
     with suppress(SandboxError):
         return str(box.exec("", argv=show, cwd="/").output)
     return ""

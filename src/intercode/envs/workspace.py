@@ -443,6 +443,10 @@ class Workspace:
         own, write their names anew."""
         (self._services.name if other is self.sandbox else self._services.connect)(other)
 
+    def require_services(self) -> None:
+        """Raise `SandboxDied` if the machine ended the sandbox of a service."""
+        self._services.require()
+
     def service_logs(self) -> dict[str, str]:
         """Return the ends of the logs of the services, by their names."""
         return self._services.logs()
