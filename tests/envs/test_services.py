@@ -4,18 +4,22 @@ machine when they end."""
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from families import commands, walls
 from kept import needs_bwrap
 
 import intercode
 from intercode.agents import gold, noop
 from intercode.env import EnvFactory
-from intercode.errors import DataError, ForkError
+from intercode.envs.services import LOG
+from intercode.errors import DataError, ForkError, SandboxDied
 from intercode.models import ScriptedModel
 from intercode.runner.run import evaluate
 from intercode.train import RolloutPool, groups
@@ -185,6 +189,32 @@ def test_a_service_that_the_agent_ends_is_gone_and_nothing_is_at_fault(env: Any)
     *_, info = env.step("submit tag{guessed}")
     assert (info["score"].reward, info["ended"]) == (0.0, "submit")
     assert start(env, "shop")("curl -s http://shop/?name=pear") == "pear 3\n"
+
+
+def test_the_machine_that_ends_a_services_sandbox_is_at_fault(env: Any) -> None:
+    act = start(env, "shop")
+    (wall,) = [pid for pid in walls() if any("/srv/program.py" in one for one in commands(pid))]
+    os.kill(wall, signal.SIGKILL)
+    assert act("curl -s http://shop/?name=pear; echo $?") in ("52\n", "56\n")
+    with pytest.raises(SandboxDied, match="it did not happen again"):
+        env.step("submit tag{guessed}")
+    assert start(env, "shop")("curl -s http://shop/?name=pear") == "pear 3\n"
+
+
+def test_a_log_that_is_a_fifo_costs_no_wait(tmp_path: Path) -> None:
+    needs_bwrap()
+    swaps = f"import os; os.remove('{LOG}'); os.mkfifo('{LOG}')\n"
+    task = {
+        "query": "Print the price list's line.",
+        "gold": "curl -s http://shop/?name=pear",
+        "services": {"shop": service(swaps + SHOP, "tag{}", action_seconds=3600.0)},
+    }
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(task))
+    with closing(intercode.make("bash", data=str(tmp_path / "tasks.jsonl"))) as made:
+        made.reset()
+        made.step(task["gold"])
+        *_, info = made.step("submit")
+    assert (info["score"].success, info["outcomes"]["services"]) == (True, {"shop": ""})
 
 
 def test_floods_and_forks_stay_within_the_services_limits(env: Any) -> None:
