@@ -22,7 +22,10 @@ from intercode.envs.ic_env import (  # type: ignore[import-not-found]
     REWARD,
     IntercodeEnv,
 )
-from intercode.utils import IntercodeDataLoader  # type: ignore[import-not-found]
+from intercode.utils import (  # type: ignore[import-not-found]
+    IntercodeDataLoader,
+    get_container,
+)
 from kept import needs_bwrap
 
 import intercode
@@ -196,6 +199,76 @@ def test_a_class_of_its_own_and_words_that_mean_nothing_here(box: Any) -> None:
     env.close()
 
 
+@pytest.mark.parametrize("calls_ours", [False, True])
+def test_a_class_that_opens_its_container_itself(box: Any, calls_ours: bool) -> None:
+    class Own(IntercodeEnv):  # type: ignore[misc]
+        def __init__(self) -> None:
+            if calls_ours:
+                super().__init__("my-image")
+            self.container = get_container("mine", "my-image")
+
+        def exec_action(self, action: str) -> None:
+            self.observation = self.container.exec_run(["sh", "-c", action]).output.decode()
+            self.info[ACTION_EXEC] = True
+
+        def get_reward(self) -> Any:
+            return 1.0, {}
+
+    env = Own()
+    assert env.reset() == (None, {})
+    assert env.step("echo $((6 * 7))") == ("42\n", 0, False, {ACTION_EXEC: True})
+    env.close()
+
+
+def test_a_class_without_our_beginning_needs_no_container(tmp_path: Path) -> None:
+    class Own(IntercodeEnv):  # type: ignore[misc]
+        def __init__(self, data_path: str) -> None:
+            self.tool_mode, self.data_loader = False, IntercodeDataLoader(data_path)
+
+        def exec_action(self, action: str) -> None:
+            self.observation, self.info[ACTION_EXEC] = action.upper(), True
+
+        def get_reward(self) -> Any:
+            return float(self.observation == self.gold.upper()), {}
+
+    (tmp_path / "q.json").write_text(json.dumps(FILES))
+    env = Own(str(tmp_path / "q.json"))
+    assert env.reset(1) == (FILES[1]["query"], {})
+    assert env.step("touch /box/b")[0] == "TOUCH /BOX/B"
+    assert env.step("submit")[1] == 1
+    env.close()
+
+
+def test_an_unknown_argument_is_refused(box: Any) -> None:
+    with pytest.raises(UsageError, match="BashEnv takes no dat_path; it takes data_path, "):
+        BashEnv("intercode-bash", dat_path=box["data_path"])
+
+
+def test_sqlite_shows_what_mysql_shows(shop: Any) -> None:
+    env = SqlEnv("docker-env-sql", preprocess=preprocess_sql, **shop)
+    env.reset(0)
+    assert env.step("SHOW TABLES;")[0] == [("fruit",)]
+    columns = [("name", "TEXT", "YES", "", None, ""), ("price", "INT", "YES", "", None, "")]
+    for statement in ("describe fruit", "DESC `fruit`;", "SHOW COLUMNS FROM fruit"):
+        assert env.step(statement)[0] == columns
+    env.cur.execute("SHOW TABLES")
+    assert env.cur.fetchall() == [("fruit",)]
+    env.close()
+
+
+def test_a_number_of_an_image_is_that_of_its_files(tmp_path: Path) -> None:
+    needs_bwrap()
+    (tmp_path / "fs_2" / "box").mkdir(parents=True)
+    (tmp_path / "fs_2" / "box" / "a").write_text("one\n")
+    (tmp_path / "train.json").write_text(json.dumps(FILES))
+    with pytest.warns(UserWarning, match="no tree of files"), suppress(UsageError):
+        BashEnv("intercode-nl2bash-1", data_path=str(tmp_path / "train.json")).close()
+    env = BashEnv("intercode-nl2bash-2", data_path=str(tmp_path / "train.json"), image=None)
+    env.reset(0)
+    assert env.step("cat /box/a")[0] == "one\n"
+    env.close()
+
+
 def test_files_that_change_are_read_again(tmp_path: Path) -> None:
     (tmp_path / "databases").mkdir()
     (tmp_path / "queries.json").write_text(json.dumps(QUESTIONS[:1]))
@@ -286,6 +359,10 @@ def test_python_and_flags(tmp_path: Path) -> None:
     with_flag.reset(0)
     assert with_flag.step("submit flag{a}")[1:3] == (1, True)
     with_flag.close()
+    with_task = CTFEnv("intercode-ctf", task={"query": "?", "gold": "flag{a}"})
+    assert with_task.query == "?"
+    assert with_task.step("submit flag{a}")[1:3] == (1, True)
+    with_task.close()
 
 
 def test_a_game_is_in_the_folder_that_v1_gave_it(tmp_path: Path) -> None:

@@ -20,13 +20,14 @@ import signal
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -57,9 +58,19 @@ bash_test_data, sql_test_data = (
     str(Path(__file__).parents[2] / "tasks" / "starter" / name / "tasks.jsonl")
     for name in ("bash", "sql")
 )
-_IMAGES = {"intercode-bash": "v1-bash", "intercode-nl2bash": "v1-bash"}
-"""Our images by InterCode v1's names. Of another name, `image=` says which programs are used."""
+_BASH_IMAGE = re.compile(r".*(?:bash|fs)[-_]?(?P<tree>\d)\b.*|intercode-(?:nl2)?bash(?:\W.*)?")
+"""InterCode v1's names of our image v1-bash, perhaps with the number of a file system. Of another
+name, `image=` says which programs are used."""
+_SHOW = re.compile(
+    r"\s*(?:(?P<tables>show\s+tables)"
+    r"|(?:describe|desc|show\s+columns\s+(?:from|in))\s+[`\"']?(?P<table>\w+)[`\"']?)\s*;?\s*",
+    re.IGNORECASE,
+)
+"""What MySQL shows of a database, and SQLite has no statement for."""
+_COLUMNS = """SELECT name, type, CASE "notnull" WHEN 1 THEN 'NO' ELSE 'YES' END,
+CASE pk WHEN 0 THEN '' ELSE 'PRI' END, dflt_value, '' FROM pragma_table_info('{}')"""
 _USE = re.compile(r"\s*use\s+[`\"']?(\w+)[`\"']?\s*;?\s*", re.IGNORECASE)
+_ARGUMENTS = {"data_path", "preprocess", "traj_dir", "verbose"}
 logger = logging.getLogger("intercode.v1")
 logger.addHandler(logging.StreamHandler())
 logger.setLevel(logging.INFO)
@@ -138,7 +149,7 @@ class V1Container:
     def exec_run(self, cmd: str | Sequence[str], workdir: str = "/", **_: object) -> ExecRun:
         """Run a program, as `docker exec` does, and return its status and output."""
         if self.env is None:
-            raise UsageError(f"the container {self.name} belongs to no environment yet")
+            raise UsageError(f"the container {self.name} is no environment's `container` yet")
         world = self.env().world
         if not hasattr(world, "run"):
             raise UsageError(f"the container {self.name} has no programs to run")
@@ -184,12 +195,22 @@ class V1Env(gymnasium.Env[Any, str]):
         traj_dir: a folder for trajectories, written at each submission.
         verbose: whether the logger prints.
 
-    Of other arguments, options of our environments count, such as `tree`, `dump` and `sandbox`. The
-    base itself has a shell without tasks, for subclasses with an execution and a reward of their
-    own.
+    Of other arguments, options of our environments count, such as `tree`, `dump` and `sandbox`;
+    those of a subclass are its own. The base itself has a shell without tasks, for subclasses with
+    an execution and a reward of their own; one that does not call `__init__` has a shell once it
+    uses a container.
     """
 
     name, language, has_tasks = "intercode", "bash", False
+    image_name, tool_mode = "intercode", True
+    logger = logger.getChild(name)
+    logger.disabled = True
+    preprocess: Callable[[dict[str, Any]], Any] | None = None
+    traj_dir: str | None = None
+    query, gold, query_idx, workdir = "", "", 0, "/"
+    reward: float | None = None
+    observation: Any = None
+    _options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, image_name: str, **kwargs: Any) -> None:
         self.image_name, self.kwargs = image_name, kwargs
@@ -199,22 +220,38 @@ class V1Env(gymnasium.Env[Any, str]):
         self.logger.disabled = not verbose
         self.tool_mode = data_path is None
         self.record: dict[str, Any] = {}
-        self.query = self.gold = ""
-        self.query_idx = 0
-        self.reward: float | None = None
-        self.observation: Any = None
         self.info: dict[str, Any] = {}
         self.trajectory: list[tuple[str, Any]] = []
-        self.workdir = "/"
         if data_path is not None:
             self.data_path, self.data_loader = data_path, IntercodeDataLoader(data_path)
         known = {field.name for field in fields(environment_class(self.language).Options)}
+        unknown = sorted(kwargs.keys() - known - _ARGUMENTS)
+        if unknown and type(self).__module__ == __name__:
+            raise UsageError(
+                f"{type(self).__name__.removeprefix('V1')} takes no {', '.join(unknown)}; it takes "
+                f"{', '.join(sorted(_ARGUMENTS))} and our options (docs/options.md)"
+            )
         given = {name: value for name, value in kwargs.items() if name in known - {"preprocess"}}
         implied = self._implied(Path(data_path).resolve() if data_path else None)
         self._options = {**implied, **given}
         self.container_name = f"{image_name}_ic_ctr"
         self.container = self._open_container(self.container_name, lambda: self.env)
         self.env: Any = self._make_env()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; a container of ours that belongs to no environment becomes this
+        one's."""
+        if isinstance(value, V1Container) and value.env is None:
+            value.env = self._own_env
+        super().__setattr__(name, value)
+
+    def _own_env(self) -> InterCodeEnv:
+        """Return the environment of ours, made and reset where `__init__` was not called."""
+        if "env" not in vars(self):
+            self.env = self._make_env()
+            self.env.reset(options={"task": self._task_id()})
+        env: InterCodeEnv = self.env
+        return env
 
     def _make_env(self) -> InterCodeEnv:
         """Return an environment of ours with the data, or with a single task that asks nothing.
@@ -252,7 +289,8 @@ class V1Env(gymnasium.Env[Any, str]):
             self.query, self.gold = self.record["query"], self.record["gold"]
             self.observation = self.query
             self.logger.info("Query: %s\nGold: %s", self.query, self.gold)
-        self.env.reset(options={"task": self._task_id()})
+        if "env" in vars(self):
+            self.env.reset(options={"task": self._task_id()})
         self.reset_container()
         if self.preprocess is not None and not self.tool_mode:
             actions = self.preprocess(self.record)
@@ -344,8 +382,10 @@ class V1Env(gymnasium.Env[Any, str]):
         path.write_text(json.dumps(record, indent=2, default=str), "utf-8")
 
     def close(self) -> None:
-        self.container.stop()
-        self.env.close()
+        if container := vars(self).get("container"):
+            container.stop()
+        if env := vars(self).get("env"):
+            env.close()
 
 
 def _text(observation: object) -> str:
@@ -362,11 +402,13 @@ class V1BashEnv(V1Env):
         self._episode: object = None
 
     def _implied(self, data: Path | None) -> dict[str, Any]:
-        image = {"image": _IMAGES[self.image_name]} if self.image_name in _IMAGES else {}
+        named = _BASH_IMAGE.fullmatch(self.image_name)
+        image = {"image": "v1-bash"} if named else {}
         if not data or data.stem == "tasks":
             return image
-        number = re.search(r"fs_\d", data.name)
-        trees = [data.with_name(f"{number[0]}{end}") for end in ("", ".tar")] if number else []
+        of_data = re.search(r"fs_(\d)", data.name)
+        number = of_data[1] if of_data else named and named["tree"]
+        trees = [data.with_name(f"fs_{number}{end}") for end in ("", ".tar")] if number else []
         if tree := next((str(path) for path in trees if path.exists()), None):
             return {**image, "tree": tree}
         if image and not {"tree", "setup", "image"} & self.kwargs.keys():
@@ -453,10 +495,18 @@ class V1SqlEnv(V1Env):
 
     def exec_action(self, action: str) -> None:
         if (message := self.use(action)) is None:
-            super().exec_action(action)
+            super().exec_action(self._for_sqlite(action))
         else:
             self.observation = f"Error executing query: {message}" if message else None
             self.info[ACTION_EXEC] = not message
+
+    def _for_sqlite(self, statement: str) -> str:
+        """Return the statement, or SQLite's for one of MySQL that shows tables or columns."""
+        if self.env.world.engine.name != "sqlite" or not (shows := _SHOW.fullmatch(statement)):
+            return statement
+        if shows["tables"]:
+            return "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+        return _COLUMNS.format(shows["table"])
 
     def _observed(self, done: Any) -> Any:
         answer = self.env.world.answer
@@ -494,7 +544,8 @@ class V1Cursor:
         if (message := self._env.use(statement)) is not None:
             answer = Answer(error=message or None)
         else:
-            answer = self._env.env.world.engine.run(statement, seconds=SECONDS)
+            engine = self._env.env.world.engine
+            answer = engine.run(self._env._for_sqlite(statement), seconds=SECONDS)
         if answer.error or answer.timed_out:
             error = RuntimeError(f"Error executing query: {answer.error}")
             error.msg = answer.error  # type: ignore[attr-defined]
@@ -524,7 +575,25 @@ class V1PythonEnv(V1Env):
 
 
 class V1CTFEnv(V1Env):
+    """As in `intercode-bench`, `task` may be a record, whose episode has then begun."""
+
     name, language, has_tasks = "ic_ctf", "ctf", True
+
+    def __init__(
+        self,
+        image_name: str,
+        task: Mapping[str, Any] | None = None,
+        manual_mode: bool = False,
+        **options: Any,
+    ) -> None:
+        if task is None:
+            super().__init__(image_name, **options)
+            return
+        with NamedTemporaryFile("w", suffix=".jsonl") as file:
+            file.write(json.dumps(dict(task)))
+            file.flush()
+            super().__init__(image_name, **{**options, "data_path": file.name})
+        self.reset(0)
 
     def _implied(self, data: Path | None) -> dict[str, Any]:
         options: dict[str, Any] = {"everything": True}
