@@ -61,6 +61,7 @@ def env_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
     needs_bwrap()
     folder = tmp_path_factory.mktemp("records")
     (folder / "harbour.sql").write_text(USERS)
+    (folder / "run.sh").write_text("test -d /srv\n")
     with ExitStack() as stack:
 
         @functools.cache

@@ -64,10 +64,13 @@ CASES = {
     "another new file in /": Case(
         verify='test "$(bash /srv/run.sh)" = 4\n',
         golds=("echo 'echo 4' >/srv/run.sh",),
-        right=("echo 'echo 4' >/srv/run.sh; touch /notes",),
+        right=(
+            "echo 'echo 4' >/srv/run.sh; touch /notes",
+            "echo 'cat /four' >/srv/run.sh; echo 4 >/four",
+        ),
         wrong="echo 'echo 5' >/srv/run.sh",
-        behind={"echo 'cat /four' >/srv/run.sh; echo 4 >/four": "/four"},
-        said="new files in / and /tmp",
+        behind={"echo 'cat /.four' >/srv/run.sh; echo 4 >/.four": "/.four"},
+        said="hidden entries and configuration in /",
     ),
     "a file of / is changed, another removed": Case(
         setup="echo 1 >/old; echo 1 >/count",

@@ -286,7 +286,7 @@ def test_outcomes_list_results_with_failed_tests_first(
 def test_a_failed_test_says_what_it_expected_and_got(
     tmp_path: Path, record: dict[str, Any], code: str, row: tuple[str | None, ...]
 ) -> None:
-    task = {"query": "Write f.", "gold": "def f(): pass", "name": "f", **record}
+    task = {"query": "Write f.", "name": "f", **record}
     (tmp_path / "tasks.jsonl").write_text(json.dumps(task))
     with closing(intercode.make("python", data=tmp_path / "tasks.jsonl")) as env:
         env.reset()

@@ -294,6 +294,8 @@ def test_services_of_the_agent_can_be_asked_where_the_record_says_so(
     [
         ({"verify": "tests/none.sh"}, "there is no .*tests/none.sh"),
         ({"verify": "../"}, "leads out of the task file's folder"),
+        ({"verify": "true\n", "verify_files": ["none"]}, "there is no .*none"),
+        ({"verify": "true\n", "verify_files": ["/etc/hostname"]}, "leads out of"),
         ({"verify_system": ["etc"]}, "write a list of absolute paths"),
         ({"verify_system": ["/srv/../etc"]}, "paths without '..'"),
         ({"keep_processes": "no"}, "write true, false or 'auto'"),

@@ -70,7 +70,8 @@ class Verdict:
     executed. `reward_file` is the one with the rewards. `alive`: the agent's processes were alive.
     `writable`: programs of the agent could change the tests. `changes` are the paths that the
     golds changed, with the targets of links; `left_behind` those that the tests did not get.
-    `starts` are the folders in which the tests start, and those above.
+    `starts` are the folders in which the tests start, and those above. `of_stub`: the gold is none,
+    since it changes nothing, prints only its own text, and fails the tests.
     """
 
     rewards: Mapping[str, float] | None
@@ -88,6 +89,7 @@ class Verdict:
     changes: Mapping[str, str | None] = field(default_factory=dict)
     left_behind: Sequence[str] = ()
     starts: Sequence[str] = ()
+    of_stub: bool = False
 
     @property
     def reward(self) -> float | None:

@@ -42,6 +42,7 @@ TESTS, SOLUTION, VERDICT = "/tests", "/solution", "/logs/verifier"
 SCRIPT = "test.sh"
 FIELDS = {
     "verify": "a path next to the task file, or a Bash script",
+    "verify_files": "a list of paths next to the task file",
     "verify_seconds": "a positive number",
     "verify_memory": "a whole number of MiB",
     "verify_env": "an object with text values",
@@ -182,8 +183,11 @@ def read_verifier(task: Task, folder: Path) -> Verifier | None:
     if given.get("verify") is None:
         return None
     system, keep = given.get("verify_system", ()), given.get("keep_processes")
+    files = dict[str, tuple[bytes, int]]()
+    for path in given.get("verify_files") or ():
+        files |= _files_at(folder / path, folder, task, "verify_files")
     return Verifier(
-        files=_read_files(str(given["verify"]), folder, task),
+        files=files | _read_files(str(given["verify"]), folder, task),
         seconds=float(given.get("verify_seconds") or SECONDS),
         memory=int(given.get("verify_memory") or MEMORY),
         environment=dict(given.get("verify_env") or {}),
@@ -213,6 +217,9 @@ def check_fields(record: Mapping[str, Any]) -> None:
 
     valid: dict[str, Callable[[Any], bool]] = {
         "verify": lambda value: isinstance(value, str) and bool(value.strip()),
+        "verify_files": lambda value: (
+            isinstance(value, list) and all(isinstance(path, str) and path for path in value)
+        ),
         "verify_seconds": is_positive,
         "verify_memory": lambda value: isinstance(value, int) and is_positive(value),
         "verify_env": are_variables,
@@ -254,26 +261,35 @@ def _read_files(verify: str, folder: Path, task: Task) -> dict[str, tuple[bytes,
                     "(to give a script of one word, end it with a newline)"
                 )
             return {SCRIPT: (verify.encode(), 0o755)}
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise DataError(
-                f"task {task.id}: field 'verify': {verify!r} leads out of the task file's folder"
-            )
-        if path.is_file():
-            return {SCRIPT: (path.read_bytes(), 0o755)}
-        files = {}
-        for file in files_below(path):
+    except OSError as error:
+        raise DataError(f"task {task.id}: field 'verify': {error}") from error
+    files = _files_at(path, folder, task, "verify")
+    if path.is_file():
+        return {SCRIPT: (*files.values(),)[0]}
+    if SCRIPT not in files:
+        raise DataError(f"task {task.id}: field 'verify': {path} contains no {SCRIPT}")
+    return files
+
+
+def _files_at(path: Path, folder: Path, task: Task, name: str) -> dict[str, tuple[bytes, int]]:
+    """Return the content and mode of a file by its name, or of the files below a folder by their
+    paths there. Raises `DataError`, which names the field, for what leads out of `folder`."""
+    where = f"task {task.id}: field {name!r}"
+    files = {}
+    try:
+        if not path.exists():
+            raise DataError(f"{where}: there is no {path}")
+        for file in [path, *(files_below(path) if path.is_dir() else ())]:
             if file.is_symlink() and not file.exists():
                 leave_out(f"task {task.id}: the link {file} leads nowhere")
                 continue
             if not file.resolve().is_relative_to(folder.resolve()):
-                raise DataError(f"task {task.id}: field 'verify': {file} leads out of {folder}")
+                raise DataError(f"{where}: {file} leads out of the task file's folder")
             if file.is_file() and "__pycache__" not in file.parts:
-                mode = file.stat().st_mode & 0o777
-                files[str(file.relative_to(path))] = file.read_bytes(), mode
+                place = file.relative_to(path) if path.is_dir() else file.name
+                files[str(place)] = file.read_bytes(), file.stat().st_mode & 0o777
     except OSError as error:
-        raise DataError(f"task {task.id}: field 'verify': {error}") from error
-    if SCRIPT not in files:
-        raise DataError(f"task {task.id}: field 'verify': {path} contains no {SCRIPT}")
+        raise DataError(f"{where}: {error}") from error
     return files
 
 

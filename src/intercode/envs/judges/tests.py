@@ -86,7 +86,7 @@ class TestsJudge:
         self.reference(world, task)
 
     def rule(self, world: FilesWorld, done: Done) -> Ruling:
-        task = done.task
+        task = self._posed(world, done.task)
         reference = self.reference(world, task)
         verifier = _as_for(self.tests.verifiers[task.id], reference)
         lost = world.session_lost()
@@ -98,6 +98,7 @@ class TestsJudge:
     def examine(self, world: FilesWorld, task: Task) -> GoldRun:
         """Run the tests after the gold."""
         try:
+            task = self._posed(world, task)
             if not task.gold:
                 stays = stays_behind(self.reference(world, task).starts)
                 return GoldRun(None, "", (NO_GOLD,), stays_behind=stays)
@@ -142,14 +143,23 @@ class TestsJudge:
     def reference(self, world: FilesWorld, task: Task) -> Verdict:
         """Return the verdict on the gold's work, or without a gold on the untouched files; the
         tests run once. Raises `DataError` if it is not a sound reference."""
-        key = (task.id, task.gold, world.spec_of(task).template.digest)
-        verdict = self.tests.references.get(key, lambda: self._make_reference(world, task)[0])
+        task = self._posed(world, task)
+        verdict = self._verdict_on(world, task)
         rewards_only = self.tests.verifiers[task.id].rewards_only
         if task.gold and (why := gold_fault(verdict, rewards_only=rewards_only)):
             raise DataError(f"task {task.id}: the gold does not pass its tests: {why}")
         if why := missing_verdict(verdict, rewards_only=rewards_only):
             raise DataError(f"task {task.id}: on untouched files, {why}")
         return verdict
+
+    def _verdict_on(self, world: FilesWorld, task: Task) -> Verdict:
+        key = (task.id, task.gold, world.spec_of(task).template.digest)
+        return self.tests.references.get(key, lambda: self._make_reference(world, task)[0])
+
+    def _posed(self, world: FilesWorld, task: Task) -> Task:
+        """Return the task, without its gold if that is a stub."""
+        is_stub = task.gold and self._verdict_on(world, task).of_stub
+        return replace(task, gold="", golds=()) if is_stub else task
 
     def _make_reference(self, world: FilesWorld, task: Task) -> tuple[Verdict, ExecResult]:
         """Run the tests after the gold, or without a gold on the untouched files. A gold that fails
@@ -166,7 +176,10 @@ class TestsJudge:
             tried.append(self._test_work(world, task, task.gold, way))
             if not gold_fault(tried[-1][0], rewards_only=verifier.rewards_only):
                 return self._with_alternatives(world, task, tried[-1][0]), tried[-1][1]
-        return tried[0]
+        verdict, last = tried[0]
+        left = verdict.changes or verdict.left_behind or last.exit_code
+        of_stub = bool(task.gold) and not left and last.output.strip() in task.gold
+        return replace(verdict, of_stub=of_stub), last
 
     def _work(self, world: FilesWorld, task: Task, action: str) -> tuple[FilesWorld, ExecResult]:
         """Execute an action, if it is not empty, in a spare world."""

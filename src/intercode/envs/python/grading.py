@@ -67,13 +67,14 @@ class _GraderEnded(Exception):
 @dataclass(frozen=True, slots=True)
 class Result:
     """The outcome of a test; `why` is the reason for a failure, in one line. `got` and `expected`
-    are the two sides of a comparison that failed."""
+    are the two sides of a comparison that failed. `called`: the test came as far as the answer."""
 
     test: Test
     passed: bool
     why: str = ""
     got: str | None = None
     expected: str | None = None
+    called: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,8 +339,8 @@ def _relay_calls(
             )
             if "ask" not in message or waiting:
                 passed = message.get("nonce") == order["nonce"] and message.get("passed") is True
-                said = (message.get(name) for name in ("got", "expected"))
-                return Result(test, passed, message.get("why", ""), *said)
+                got, expected = message.get("got"), message.get("expected")
+                return Result(test, passed, message.get("why", ""), got, expected, called)
             for piece in wire_values.receive_pieces(grader, limit):
                 with _agent_at_fault():
                     wire_values.send_piece(agent, piece, limit)

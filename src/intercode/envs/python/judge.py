@@ -129,7 +129,32 @@ class AssertsJudge:
         if self._papers:
             return self._score_as_gold(world, suite, done.task, public)
         unseen = _passed(hidden) or [False] * sum(test.hidden for test in suite.tests)
-        return score_exact(_passed(public), unseen)
+        score = score_exact(_passed(public), unseen)
+        if not score.success:
+            self._require_sound(world, done.task)
+        return score
+
+    def _require_sound(self, world: PythonWorld, task: Task) -> None:
+        """Raise `DataError` if no answer can pass the tests: one fails before it calls the answer,
+        or no gold passes them all."""
+        for result in self.results:
+            if not (result.passed or result.called):
+                raise DataError(
+                    f"task {task.id}: a test fails before it calls the answer "
+                    f"({result.test.description[:100]}: {result.why[:200]})"
+                )
+
+        def find() -> Sequence[Result]:
+            faults = list[str]()
+            for gold in task.golds:
+                run = self._run_one(world, with_submission(replace(task, gold=gold)))
+                if not run.faults:
+                    return ()
+                faults += run.faults
+            raise DataError(f"task {task.id}: {faults[0]}; see `intercode check`")
+
+        if task.golds:
+            self._golds.get((task.id, "sound"), find)
 
     def _score_as_gold(
         self, world: PythonWorld, suite: Suite, task: Task, results: Sequence[Result]

@@ -39,7 +39,11 @@ class TestCasesJudge:
     """A judge by the Python functions of a record."""
 
     __test__ = False  # not a test of pytest's
-    _box: Sandbox | None = None
+
+    def __init__(self) -> None:
+        self._box: Sandbox | None = None
+        self._sound = set[str]()
+        """The tasks whose gold has passed."""
 
     def before(self, world: SqlWorld, task: Task) -> None:
         if not isinstance(world.engine, EmbeddedEngine) or world.engine.name != "sqlite":
@@ -48,6 +52,8 @@ class TestCasesJudge:
     def rule(self, world: SqlWorld, done: Done) -> Ruling:
         reasons = self._run(world, done.task, [*split_statements("".join(done.actions[-1:]))])
         failed = [number for number, why in enumerate(reasons, start=1) if why]
+        if failed:
+            self._require_sound(world, done.task)
         share = 1 - len(failed) / len(reasons)
         rule = f"test {failed[0]}: {reasons[failed[0] - 1]}" if failed else "all tests passed"
         score = Score(float(not failed), not failed, {"tests": share}, rule=rule)
@@ -66,6 +72,14 @@ class TestCasesJudge:
         reasons = self._run(world, task, list(split_statements(task.gold))[len(first) :])
         faults = [f"test {at}: {why}" for at, why in enumerate(reasons, start=1) if why]
         return GoldRun(reasons, "\n".join(faults) or "all tests passed", tuple(faults))
+
+    def _require_sound(self, world: SqlWorld, task: Task) -> None:
+        """Raise `DataError` if the gold does not pass the tests."""
+        if not task.gold or task.id in self._sound:
+            return
+        if faults := self.examine(world, task).faults:
+            raise DataError(f"task {task.id}: the gold fails {faults[0]}; see `intercode check`")
+        self._sound.add(task.id)
 
     def _run(self, world: SqlWorld, task: Task, statements: Sequence[str]) -> list[str]:
         """Return for each test why it failed, "" if it passed."""

@@ -147,21 +147,18 @@ def _read_harbor(folder: Path, prefix: str) -> Record:
 def _read_terminal_bench(folder: Path, prefix: str) -> Record:
     task = read_yaml(folder / YAML)
     query, tests = str(task.get("instruction") or ""), folder / "tests"
-    files = _files(tests) if tests.is_dir() else {}
     script = folder / "run-tests.sh"
-    if script.is_file():
-        files["run-tests.sh"] = script.read_bytes(), 0o755
     services, reasons = _services(folder, prefix, "client")
     reasons += _test_reasons(script, tests, services or ())
     dockerfile = folder / "Dockerfile"
     if not dockerfile.is_file():
         reasons.append((NO_IMAGE, "needs_files"))
-    run = "export TEST_DIR=/tests\nbash /tests/run-tests.sh"
     gold = _solution(folder, "solution.sh", {})
     return {
         "query": query,
         "gold": gold,
-        "verify": _unpacking(files, "/tests", run),
+        "verify": "export TEST_DIR=/tests\nbash /tests/run-tests.sh\n",
+        "verify_files": [f"{prefix}{file.name}" for file in (tests, script) if file.exists()],
         "verify_seconds": float(task.get("max_test_timeout_sec") or _SECONDS),
         "verify_system": _subjects(query),
         "image": f"{prefix}Dockerfile" if dockerfile.is_file() else None,
