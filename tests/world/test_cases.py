@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from faults import REWARDS, rows
+from faults import rows
 from kept import needs_bwrap
 
 import intercode
@@ -39,14 +39,6 @@ LINES = {
     "edges/verify-python.jsonl": 9,
 }
 WRONG = {
-    REWARDS: [
-        "edges/preamble-names.jsonl:1",
-        "edges/preamble-names.jsonl:2",
-        "edges/preamble-names.jsonl:3",
-        "edges/sql.jsonl:13",
-        "edges/two-files.jsonl:1",
-        "edges/verify-python.jsonl:3",
-    ],
     "no open issue: a German sentence around the right number is refused": ["01-language.jsonl:8"],
 }
 OWN_OPTIONS = {"edges/sql.jsonl:2": {"seconds": 1.0}}

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 from families import alive, arguments, family, wait_until, walls
-from faults import POOL, REWARDS, definitions, rows, wrong_today
+from faults import POOL, definitions, wrong_today
 from intercode.adapters.trl import environments
 from intercode.envs.ic_env import IntercodeEnv
 from kept import needs_bwrap
@@ -102,9 +102,7 @@ def test_the_texts_of_calls_are_read_as_other_parsers_read_them(cases: Path) -> 
     wrong = []
     for name, form, text, right in script.CASES:
         actions, reasons = acts(text, form)
-        fine = actions == right if name not in CALLS else reasons or actions in CALLS[name]
-        echoes = name.startswith("JSON in the code") and actions[0].startswith("echo ")
-        if not (fine or echoes):
+        if not (actions == right if name not in CALLS else reasons or actions in CALLS[name]):
             wrong.append((name, actions))
     assert not wrong
     assert len(script.CASES) == 20
@@ -153,7 +151,7 @@ def served(cases: Path, module_cache: Path) -> Iterator[tuple[InterCodeEnv, dict
         yield env, script.H
 
 
-@pytest.mark.parametrize("name", rows(SERVICES, {REWARDS: HOSTS}))
+@pytest.mark.parametrize("name", SERVICES)
 def test_what_an_agent_does_to_its_hosts_is_its_own_fault(
     served: tuple[InterCodeEnv, dict[str, str]], name: str
 ) -> None:
@@ -167,7 +165,6 @@ def test_what_an_agent_does_to_its_hosts_is_its_own_fault(
     assert reward == SERVICES[name]
 
 
-@wrong_today(REWARDS)
 def test_a_service_that_the_machine_ends_is_no_reward_of_0(
     served: tuple[InterCodeEnv, dict[str, str]],
 ) -> None:
@@ -209,7 +206,7 @@ def printed(
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("script", rows(V1, {REWARDS: V1}))
+@pytest.mark.parametrize("script", V1)
 def test_a_users_class_of_version_1_works_or_is_refused(
     printed: Callable[[str], str], script: str
 ) -> None:

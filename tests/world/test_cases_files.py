@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults import FILES, REWARDS, definitions, rows
+from faults import FILES, definitions, rows
 from kept import needs_bwrap
 
 import intercode
@@ -203,7 +203,7 @@ SOLUTIONS = {"none": "", "one that only prints": "echo Oracle solution script\n"
 """D1 and D2 of faults.md."""
 
 
-@pytest.mark.parametrize("name", rows(SOLUTIONS, {REWARDS: SOLUTIONS}))
+@pytest.mark.parametrize("name", SOLUTIONS)
 def test_a_right_answer_needs_no_gold(cases: Path, tree: Path, tmp_path: Path, name: str) -> None:
     needs_bwrap()
     task = shutil.copytree(cases / "layouts/harbor_template/one", tmp_path / "one")

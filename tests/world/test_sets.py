@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import raw
-from faults import FILES, REWARDS, wrong_today
+from faults import FILES, wrong_today
 from kept import needs_bwrap
 
 import intercode
@@ -341,7 +341,6 @@ def test_a_gold_earns_1_and_doing_nothing_0(played: Played, name: str) -> None:
                 assert (right.reward, right.error) == (1, None), record["task_id"]
 
 
-@wrong_today(REWARDS)
 def test_a_gold_whose_test_shares_a_file_with_it_is_never_wrong(played: Played) -> None:
     """1, or an error of the data: the published harness runs answer and test in one process."""
     rewards = [right.reward for record, right, _ in played("odex") if opens_files(record)]
