@@ -85,7 +85,9 @@ CALLS: dict[str, tuple[list[str], ...]] = {
     "two braces are missing, no end": (["ls -la"],),
     "unescaped quotes in the code": (),
     "single quotes (Python dict)": (["ls"],),
-    "JSON in the code, last brace missing": (),
+    "JSON in the code, last brace missing": (
+        ["""echo '{"name": "execute", "arguments": {"code": "rm -r /srv"}}' > /srv/x"""],
+    ),
     "escape \\$": (),
     "unknown tool bash": (),
     "nested code object": (),

@@ -464,17 +464,22 @@ def _tagged_values(body: str) -> dict[str, str]:
 
 def _json_calls(text: str) -> Iterator[ToolCall]:
     decoder, at, tries = json.JSONDecoder(strict=False), text.find("{"), 0
+    broken = len(text)
     while at >= 0 and tries < MOST_BLOCKS:
         tries += 1
         try:
             call, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             if _BROKEN.match(text, at):
-                return  # what looks like a call further on may be part of its code
+                broken = min(broken, at)
             at = text.find("{", at + 1)
             continue
         named = _NAMED.search(text, max(0, at - 80), at)
         name, arguments = _parts_of(call)
+        in_text = any(text.count(quote, broken, at) % 2 for quote in "\"'")
+        if at > broken and (name or in_text):  # it may be part of the broken call's code
+            at = text.find("{", end)
+            continue
         if name or named:
             id = str(call.get("id", ""))
             id = id if _CALL_ID.fullmatch(id) else ""

@@ -32,7 +32,7 @@ GRACE = 10.0
 _SUBMIT = """#!/bin/bash
 # submit [ANSWER]: end the work; ANSWER may have several words
 answer="$*"
-if [[ ! $answer && {ending} != submit && ! -e ${{0%/*}}/../asked ]]; then
+if [[ $# = 0 && {ending} != submit && ! -e ${{0%/*}}/../asked ]]; then
     touch "${{0%/*}}/../asked"
     echo {told} >&2
     exit 2

@@ -41,24 +41,26 @@ SOLUTION = "Solution"
 ABSOLUTE, RELATIVE = 1e-8, 1e-5
 """APPS compares decimal numbers as numpy's `allclose` does."""
 _EQUAL = """
+import builtins as _b
 from math import inf, nan
 def _is_same(got, expected):
-    if isinstance(got, list) and isinstance(expected, list):
-        return len(got) == len(expected) and all(map(_is_same, got, expected))
-    if {tolerant} and isinstance(expected, float) and isinstance(got, (int, float)):
-        return got == expected or abs(got - expected) <= {absolute} + {relative} * abs(expected)
+    if _b.isinstance(got, _b.list) and _b.isinstance(expected, _b.list):
+        return _b.len(got) == _b.len(expected) and _b.all(_b.map(_is_same, got, expected))
+    if {tolerant} and _b.isinstance(expected, _b.float) and _b.isinstance(got, (_b.int, _b.float)):
+        near = {absolute} + {relative} * _b.abs(expected)
+        return got == expected or _b.abs(got - expected) <= near
     return got == expected
 def _agrees(got, expected):
-    if isinstance(got, tuple):
-        got = list(got)
-    if isinstance(got, list) and got and isinstance(got[0], tuple):
-        got = [list(row) for row in got]
+    if _b.isinstance(got, _b.tuple):
+        got = _b.list(got)
+    if _b.isinstance(got, _b.list) and got and _b.isinstance(got[0], _b.tuple):
+        got = [_b.list(row) for row in got]
     return _is_same(got, expected) or (
-        isinstance(expected, list) and len(expected) == 1 and _is_same(got, expected[0])
+        _b.isinstance(expected, _b.list) and _b.len(expected) == 1 and _is_same(got, expected[0])
     )
 """
 """APPS compares tuples as lists, and accepts the bare value for an expected one-element list. Its
-JSON may contain Infinity."""
+JSON may contain Infinity. A task may ask for a function called `list`."""
 _BUILTINS = set(dir(builtins))
 _load_json = functools.lru_cache(maxsize=1)(json.loads)
 """Cached, since a record's cases may be a megabyte of JSON and are parsed more than once."""
