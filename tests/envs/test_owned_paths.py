@@ -92,17 +92,19 @@ def traced(env: InterCodeEnv, task: str, monkeypatch: pytest.MonkeyPatch) -> set
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.soak), 3])
 def test_whatever_is_at_a_path_of_the_host_there_is_a_reward(
-    env: InterCodeEnv, monkeypatch: pytest.MonkeyPatch
+    env: InterCodeEnv, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
+    """At each path every third kind of entry, others at the next; all of them by soak."""
     paths = {record["id"]: traced(env, record["id"], monkeypatch) for record in RECORDS}
     assert {"/etc/hosts"} <= paths["kept"]
     assert {"/srv/done", "/srv/d.tar", "/srv/d/x"} & set.union(*paths.values())
     assert len(set.union(*paths.values())) >= LEAST
     for task, touched in paths.items():
         gold = next(one.gold for one in env.tasks if one.id == task)
-        for path in sorted(touched):
-            for what, plant in PLANTS.items():
+        for number, path in enumerate(sorted(touched)):
+            for what, plant in list(PLANTS.items())[number % step :: step]:
                 quoted = shlex.quote(path), shlex.quote(str(Path(path).parent))
                 action = f"rm -rf {quoted[0]}; {plant.format(*quoted)}"
                 assert 0 <= play(env, task, gold, action) <= 1, (task, path, what)
