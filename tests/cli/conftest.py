@@ -101,6 +101,7 @@ def _own_state(folder: Path, variables: dict[str, str]) -> Iterator[None]:
         True  # a module that is written anew within a second would be taken from its bytecode
     )
     importlib.invalidate_caches()
+    blame._named.clear()  # another test may have named a module of the library
     for file in folder.glob("*.py"):  # another test may have left a module of that name
         sys.modules.pop(file.stem, None)
     with contextlib.chdir(folder), warnings.catch_warnings(), open(os.devnull) as sys.stdin:
