@@ -96,7 +96,7 @@ class Interpreter:
         self.last_definition = ""
         """The function or class that an action defined last, at its top level."""
         self._given: dict[str, tuple[Any, dict[str, Any]]] = {}
-        """What was given with the task: values, and the attributes of classes."""
+        """The values that the task's preamble left, by name, with the attributes of classes."""
         self._bound: set[str] = set()
         """The names that actions bound at their top level, by whatever value."""
         self._flags = 0

@@ -58,7 +58,9 @@ bash_test_data, sql_test_data = (
     str(Path(__file__).parents[2] / "tasks" / "starter" / name / "tasks.jsonl")
     for name in ("bash", "sql")
 )
-_BASH_IMAGE = re.compile(r".*(?:bash|fs)[-_]?(?P<tree>\d)\b.*|intercode-(?:nl2)?bash(?:\W.*)?")
+_BASH_IMAGE = re.compile(
+    r"(?:.*fs|intercode-(?:nl2)?bash)[-_]?(?P<tree>\d)\b.*|intercode-(?:nl2)?bash(?:\W.*)?"
+)
 """InterCode v1's names of our image v1-bash, perhaps with the number of a file system. Of another
 name, `image=` says which programs are used."""
 _SHOW = re.compile(
@@ -66,7 +68,7 @@ _SHOW = re.compile(
     r"|(?:describe|desc|show\s+columns\s+(?:from|in))\s+[`\"']?(?P<table>\w+)[`\"']?)\s*;?\s*",
     re.IGNORECASE,
 )
-"""What MySQL shows of a database, and SQLite has no statement for."""
+"""Matches MySQL's statements that list tables or columns; SQLite has none."""
 _COLUMNS = """SELECT name, type, CASE "notnull" WHEN 1 THEN 'NO' ELSE 'YES' END,
 CASE pk WHEN 0 THEN '' ELSE 'PRI' END, dflt_value, '' FROM pragma_table_info('{}')"""
 _USE = re.compile(r"\s*use\s+[`\"']?(\w+)[`\"']?\s*;?\s*", re.IGNORECASE)
