@@ -265,7 +265,7 @@ def _read_files(verify: str, folder: Path, task: Task) -> dict[str, tuple[bytes,
         raise DataError(f"task {task.id}: field 'verify': {error}") from error
     files = _files_at(path, folder, task, "verify")
     if path.is_file():
-        return {SCRIPT: files[path.name]}
+        return {SCRIPT: (files[path.name][0], 0o755)}
     if SCRIPT not in files:
         raise DataError(f"task {task.id}: field 'verify': {path} contains no {SCRIPT}")
     return files
