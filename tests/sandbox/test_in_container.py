@@ -272,8 +272,8 @@ def test_golds_do_in_a_container_what_they_do_outside_and_are_solved(
 def test_an_agent_neither_reads_nor_ends_the_containers_processes(name: str, run: Run) -> None:
     options, wall = WALLS[name]
     lines = run(options, SPY).stdout.split("\n", 1)
-    if wall == "pod":  # their actions look into /proc, or have <(…)
-        assert lines.pop(0) == str(["resets_all", "refuses_to_fork_processes", "keeps_descriptors"])
+    if wall == "pod":  # their actions have <(…)
+        assert lines.pop(0) == str(["refuses_to_fork_processes", "keeps_descriptors"])
     assert " ".join(lines).split() == ["False", "None", "secret-of-a-sibling", "1", "0"]
 
 
