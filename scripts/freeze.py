@@ -1,6 +1,6 @@
 """Freeze what users see, so that a change which moves code can show that it changes nothing.
 
-    .venv/bin/python scripts/freeze.py write OUT [--tree TREE] [--runs-by TREE] [PART …]
+    .venv/bin/python scripts/freeze.py write OUT [PART …] [--tree TREE] [--runs-by TREE]
     .venv/bin/python scripts/freeze.py compare BEFORE AFTER
 
     names      public classes and functions, with their arguments, wherever they are

@@ -134,13 +134,15 @@ class Usage:
     """Tokens in and out, and the cost in US dollars (0.0 if the price is unknown).
 
     `reasoning_tokens` are those of `completion_tokens` that the model spent on reasoning, where the
-    server says so.
+    server says so. `uncounted` replies came without counts, so their tokens are unknown and not in
+    the sums.
     """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
     reasoning_tokens: int = 0
+    uncounted: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -148,6 +150,7 @@ class Usage:
             self.completion_tokens + other.completion_tokens,
             self.cost + other.cost,
             self.reasoning_tokens + other.reasoning_tokens,
+            self.uncounted + other.uncounted,
         )
 
 

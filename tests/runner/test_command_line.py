@@ -203,9 +203,9 @@ def _events(form: str, answer: dict[str, Any], code: str) -> list[dict[str, Any]
         return [start, *pieces, end, {"choices": [], "usage": answer["usage"]}]
     return [
         {"type": "message_start", "message": {"usage": {"input_tokens": 7}}},
-        {"type": "content_block_start", "content_block": {"type": "text", "text": ""}},
-        *({"type": "content_block_delta", "delta": {"text": letter}} for letter in code),
-        {"type": "content_block_stop"},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        *({"type": "content_block_delta", "index": 0, "delta": {"text": one}} for one in code),
+        {"type": "content_block_stop", "index": 0},
         {
             "type": "message_delta",
             "delta": {"stop_reason": "end_turn"},
@@ -254,15 +254,19 @@ def test_a_program_solves_tasks_and_each_answer_is_a_turn(
     episodes = play(f"python3 /opt/client.py {form} {way}")
     assert [episode.success for episode in episodes] == [True, True]
     for episode, script in zip(episodes, SCRIPT.values(), strict=True):
+        is_refused = script[-1] == "submit"  # and the program does not try again
         *asked, last = episode.turns
         assert [turn.reply for turn in asked] == script
         assert [turn.action for turn in asked] == [script[0], None]
         assert asked[0].observation == ("-" if "touch" in script[0] else "3\n")
-        assert (last.action, last.ask, last.forced) == (script[-1], None, False)
+        assert (last.action, last.ask, last.forced) == (script[-1], None, is_refused)
         assert {(turn.usage.prompt_tokens, turn.usage.completion_tokens) for turn in asked} == {
             (7, 2)
         }
-        assert episode.ended == "submit"
+        assert episode.ended == ("stopped" if is_refused else "submit")
+        facts = episode.outcomes["program"]
+        assert (facts["status"], facts["stderr"]) == (0, "")
+        assert 0 < facts["cpu_seconds"] < facts["seconds"]
     assert {(form, key, body["model"]) for form, key, body in server.seen} == {
         (form, "Bearer secret", "large")
     }
@@ -357,8 +361,8 @@ def test_nothing_but_the_model_is_reachable_and_the_key_is_the_episodes_own(
 def test_a_program_that_never_ends_is_ended_with_what_it_started(play: Play) -> None:
     episodes = play("touch /box/new; sleep 1000 & sleep 1000", seconds=2.0)
     assert [(episode.success, episode.ended) for episode in episodes] == [
-        (True, "turns"),
-        (False, "turns"),
+        (True, "limit"),
+        (False, "limit"),
     ]
 
 
@@ -436,16 +440,16 @@ def test_a_closed_pool_ends_programs_that_do_not_ask(factory: EnvFactory, server
     assert not thread.is_alive()
 
 
-def test_a_turn_is_a_reply_in_one_conversation_and_all_get_twice_as_many(
+def test_the_main_conversation_gets_its_turns_and_all_others_together_as_many(
     play: Play, server: Server
 ) -> None:
-    asked = {}
+    asked = dict[str, tuple[str, float]]()
     for program in ("talk(9)", "talk(9, marked=True)", "[talk(1, start=n) for n in range(9)]"):
         touch, _ = play(f"python3 /opt/talker.py '{program}'; touch /box/new", turns=3)
-        assert (touch.success, touch.ended) == (True, "turns")
-        asked[program] = len(server.seen) / 2
+        assert touch.success
+        asked[program] = touch.ended, len(server.seen) / 2
         server.seen.clear()
-    assert list(asked.values()) == [3, 3, 6]
+    assert list(asked.values()) == [("turns", 3), ("turns", 3), ("stopped", 4)]
 
 
 def test_calls_and_reasoning_are_read_from_each_form() -> None:
@@ -471,18 +475,18 @@ def test_calls_and_reasoning_are_read_from_each_form() -> None:
         reply = model.read_answer(answer_of(form, json.dumps(answer)))
         assert reply.calls == (ToolCall("c1", "bash", '{"cmd": "ls"}'),)
         assert reply.reasoning == {"reasoning": "hm"}
-    delta = {"type": "content_block_delta", "delta": {"partial_json": '{"cmd": "l'}}
+    delta = {"type": "content_block_delta", "index": 0, "delta": {"partial_json": '{"cmd": "l'}}
     usage = {"input_tokens": 3, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 5}
     cut_off = [
         {"type": "message_start", "message": {"usage": usage}},
-        {"type": "content_block_start", "content_block": {**block, "input": {}}},
+        {"type": "content_block_start", "index": 0, "content_block": {**block, "input": {}}},
         delta,
         {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}},
     ]
     reply = model.read_answer(answer_of("messages", _streamed(cut_off)))
     assert (reply.usage.prompt_tokens, reply.finish_reason) == (28, "length")
     assert reply.calls
-    assert json.loads(reply.calls[0].arguments) == {"malformed": '{"cmd": "l'}
+    assert reply.calls[0].arguments == '{"cmd": "l'
     line_end = [{"choices": [{"delta": {"content": "a\u2028b\x85c"}}]}]
     assert model.read_answer(answer_of("chat/completions", _streamed(line_end))).text == (
         "a\u2028b\x85c"

@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from intercode.types import Message, Reply, Task, Tool
+from intercode.types import Ended, Message, Reply, Task, Tool
 
 SUBMIT = "submit"
 NO_CODE = "No code was found in the reply."
@@ -73,7 +73,8 @@ class Act:
     `env` is the environment to act on. If it ends, the episode ends. The first submission closes
     all other environments, so that no search sees a score. `own_turn` records the action as a
     separate turn, not as the answer to the last question. `forced` marks a submission that the
-    model did not choose, since its turns are used up: the episode ends by "turns".
+    model did not choose, and says why the episode ends: by "turns" if they are used up (True means
+    that too), "limit", or "stopped" after a program that ended by itself.
     """
 
     action: str | None
@@ -81,7 +82,7 @@ class Act:
     note: str | None = None
     env: Branch = ROOT
     own_turn: bool = False
-    forced: bool = False
+    forced: bool | Ended = False
 
     def __post_init__(self) -> None:
         if self.action is None and not self.note:
@@ -107,10 +108,13 @@ class Launch:
 @dataclass(frozen=True, slots=True)
 class Launched:
     """The end of a program. `submission` is the answer that it submitted, "" for none; None: it did
-    not submit. `cut`: a limit ended it."""
+    not submit. `ended` is the reason then: "turns", "limit", or "stopped" if it ended by itself.
+    `facts` are its `status` (None: it was ended), the last of its `stdout` and `stderr`, and its
+    `seconds` and `cpu_seconds`."""
 
     submission: str | None
-    cut: bool
+    ended: Ended
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ def command_line(
             action = submitting(answer, WORD, takes_answer=True)
         else:
             action = f"{SUBMIT} {answer or ''}".strip() if takes_word else SUBMIT
-        yield Act(action, own_turn=True, forced=launched.submission is None and launched.cut)
+        forced = launched.submission is None and launched.ended
+        yield Act(action, own_turn=True, forced=forced)
 
     return strategy

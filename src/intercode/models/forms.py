@@ -5,8 +5,10 @@
     messages           Anthropic's                system, messages; content, or events
 
 `question_of` returns the messages of a request, `answer_of` the whole answer in the form of
-chat/completions, also of one that was streamed. Nothing here is sent to a server: programs and
-servers speak their own form. Left out: what is neither text, nor reasoning, nor a call (images).
+chat/completions, also of one that was streamed: its pieces are put together first, and then read as
+a whole answer is. Nothing here is sent to a server: programs and servers speak their own form. Left
+out: what is neither text, nor reasoning, nor a call that the program must execute (images, and the
+calls that a server executes itself).
 """
 
 from __future__ import annotations
@@ -21,6 +23,10 @@ FORMS = ("chat/completions", "responses", "messages")
 Object = Mapping[str, Any]
 
 
+class Failed(ValueError):
+    """An answer in which the server says that it failed, or which has no choices."""
+
+
 def question_of(form: str, request: Object) -> list[Message]:
     """Return the conversation in a request, as messages with a role."""
     if form == "chat/completions":
@@ -30,6 +36,13 @@ def question_of(form: str, request: Object) -> list[Message]:
     items = [{"role": "user", "content": listed}] if isinstance(listed, str) else listed or []
     system = [{"role": "system", "content": text_of(told)}] if told else []
     return [*system, *map(_message, items)]
+
+
+def tools_of(request: Object) -> frozenset[str]:
+    """Return the names of the tools that a request offers; a tool of the protocol itself has only a
+    type."""
+    tools = [tool.get("function") or tool for tool in request.get("tools") or ()]
+    return frozenset(str(tool.get("name") or tool.get("type")) for tool in tools)
 
 
 def _message(item: Object) -> Message:
@@ -44,22 +57,30 @@ def _message(item: Object) -> Message:
 
 
 def answer_of(form: str, body: str) -> dict[str, Any]:
-    """Return an answer, whole or streamed, in the form of chat/completions. Raises ValueError,
-    LookupError or TypeError for anything else."""
-    is_whole = body.lstrip().startswith("{")
-    answer: dict[str, Any]
-    answer = _READ[form](json.loads(body) if is_whole else _JOINED[form](_events(body)))
-    return answer
+    """Return an answer, whole or streamed, in the form of chat/completions, with its id.
+
+    Raises `Failed` for one that is no reply, and ValueError, LookupError, TypeError or
+    AttributeError for anything else.
+    """
+    body = body.lstrip("\ufeff \t\r\n")
+    whole = json.loads(body) if body.startswith("{") else _JOINED[form](_events(body))
+    if whole.get("error") or whole.get("type") == "error":
+        raise Failed(f"the server says {whole.get('error') or whole!s:.200}")
+    answer: dict[str, Any] = _READ[form](whole)
+    if not answer["choices"]:
+        raise Failed("the answer has no choices")
+    return {"id": whole.get("id"), **answer}
 
 
 def _events(body: str) -> Iterator[dict[str, Any]]:
-    """Yield the data of server-sent events. Raises ValueError for an event that is an error."""
-    for line in body.split("\n"):  # not splitlines, which breaks lines inside a text
-        data = line.removeprefix("data:").strip()
-        if line.startswith("data:") and data != "[DONE]":
+    """Yield the data of server-sent events. Raises `Failed` for an event that is an error."""
+    for block in body.replace("\r\n", "\n").split("\n\n"):
+        lines = [line for line in block.split("\n") if line.startswith("data:")]
+        data = "\n".join(line.removeprefix("data:").strip() for line in lines)
+        if data and data != "[DONE]":
             event = json.loads(data)
             if event.get("error") or event.get("type") == "error":
-                raise ValueError(f"the server says {data:.200}")
+                raise Failed(f"the server says {data:.200}")
             yield event
 
 
@@ -67,7 +88,9 @@ def text_of(content: object) -> str:
     """Return the text of content, which may be a list of parts."""
     parts = content if isinstance(content, list) else [content]
     texts = [
-        part.get("text") or text_of(part.get("content")) if isinstance(part, Mapping) else part
+        part.get("text") or part.get("refusal") or text_of(part.get("content"))
+        if isinstance(part, Mapping)
+        else part
         for part in parts
     ]
     return "".join(text for text in texts if isinstance(text, str))
@@ -78,97 +101,133 @@ def text_of(content: object) -> str:
 
 def _join_chunks(events: Iterator[Object]) -> dict[str, Any]:
     """Return the answer of which the events are pieces."""
-    message: dict[str, Any] = {"role": "assistant", "content": ""}
-    calls = dict[int, dict[str, Any]]()
+    message: dict[str, Any] = {"content": [], "tool_calls": []}
     choice: dict[str, Any] = {"message": message, "finish_reason": None}
-    whole: dict[str, Any] = {"choices": [choice]}
+    whole: dict[str, Any] = {}
     logprobs, ids = list[Any](), list[int]()
     for event in events:
         whole |= {key: event[key] for key in ("usage", "prompt_token_ids") if event.get(key)}
+        if "choices" in event:
+            whole["choices"] = [choice]
         for piece in (event.get("choices") or ())[:1]:
-            delta = piece.get("delta") or {}
-            for key, value in delta.items():
-                if key == "tool_calls":
-                    for part in value or ():
-                        call = calls.setdefault(
-                            part.get("index", 0),
-                            {"id": "", "function": {"name": "", "arguments": ""}},
-                        )
-                        call["id"] = part.get("id") or call["id"]
-                        for name, text in (part.get("function") or {}).items():
-                            call["function"][name] = call["function"].get(name, "") + (text or "")
-                elif isinstance(value, str) and key != "role":
-                    message[key] = message.get(key, "") + value
+            _add_delta(message, piece.get("delta") or piece.get("message") or piece)
             choice["finish_reason"] = piece.get("finish_reason") or choice["finish_reason"]
             logprobs += (piece.get("logprobs") or {}).get("content") or []
             ids += piece.get("token_ids") or []
-    if calls:
-        message["tool_calls"] = [calls[at] for at in sorted(calls)]
     choice |= {"logprobs": {"content": logprobs}} if logprobs else {}
     choice |= {"token_ids": ids} if ids else {}
     return whole
 
 
+def _add_delta(message: dict[str, Any], delta: Object) -> None:
+    for part in delta.get("tool_calls") or ():
+        _add_call(message["tool_calls"], part)
+    if old := delta.get("function_call"):
+        _add_call(message["tool_calls"], {"function": old})
+    content = delta.get("content") or delta.get("text") or []
+    message["content"] += content if isinstance(content, list) else [content]
+    for key, value in delta.items():
+        if isinstance(value, str) and key not in ("role", "content", "text", "finish_reason"):
+            message[key] = message.get(key, "") + value
+
+
+def _add_call(calls: list[dict[str, Any]], part: Object) -> None:
+    """Add a piece to the call of its id, or else to the last one of its index. A piece with a name
+    begins a new call if it has an id of its own, or if that call is whole."""
+    function = part.get("function") or {}
+    id, index, name = part.get("id") or "", part.get("index"), function.get("name") or ""
+    sent = function.get("arguments") or ""
+    text = sent if isinstance(sent, str) else json.dumps(sent, ensure_ascii=False)
+    known = [call for call in calls if id and call["id"] == id]
+    if not known and not (id and name):
+        known = [call for call in calls if index is None or call["index"] == index]
+        if known and name and text and _is_json(known[-1]["function"]["arguments"]):
+            known = []
+    if not known:
+        known = [{"id": id, "index": index, "function": {"name": "", "arguments": ""}}]
+        calls += known
+    call = known[-1]
+    call["id"] = call["id"] or id
+    call["function"]["name"] = call["function"]["name"] or name
+    call["function"]["arguments"] += text
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
 # -- responses -------------------------------------------------------------------------------------
 
-_STATUS = {"completed": "stop", "incomplete": "length"}
 
-
-def _last_response(events: Iterator[Object]) -> dict[str, Any]:
-    """Return the response in the last event that has one: `response.completed`."""
-    responses = [event["response"] for event in events if "response" in event]
-    return dict(responses[-1])
+def _join_items(events: Iterator[Object]) -> dict[str, Any]:
+    """Return the last response in the events, with the items that came one by one."""
+    response, items = dict[str, Any](), list[Object]()
+    for event in events:
+        response = event.get("response") or response
+        if event.get("type") == "response.output_item.done":
+            items.append(event["item"])
+    return {**response, "output": items or response["output"]}
 
 
 def _read_response(response: Object) -> dict[str, Any]:
-    if response.get("error"):
-        raise ValueError(f"the server says {response['error']!r:.200}")
-    message: dict[str, Any] = {"content": "", "tool_calls": []}
-    logprobs = list[Any]()
-    for item in response["output"]:
-        if item.get("type") == "message":
+    message: dict[str, Any] = {"content": "", "reasoning": "", "tool_calls": []}
+    logprobs, items = list[Any](), response["output"]
+    executed = {item.get("call_id") for item in items if str(item["type"]).endswith("_output")}
+    for item in items:
+        kind, id = str(item["type"]), item.get("call_id")
+        if kind == "message":
             message["content"] += text_of(item.get("content"))
-            logprobs += [token for part in item["content"] for token in part.get("logprobs") or ()]
-        elif item.get("type") == "reasoning":
-            thought = text_of(item.get("content")) or text_of(item.get("summary"))
-            message["reasoning"] = message.get("reasoning", "") + thought
-        elif "arguments" in item or "input" in item:
-            arguments = item.get("arguments") or item.get("input")
-            message["tool_calls"].append(_call(item.get("call_id"), item.get("name"), arguments))
-    status = str(response.get("status") or "completed")
-    whole = _chat(message, _STATUS.get(status, status), response.get("usage"))
-    whole["choices"][0] |= {"logprobs": {"content": logprobs}} if logprobs else {}
-    return whole
+            for part in item.get("content") or ():
+                logprobs += part.get("logprobs") or []
+        elif kind == "reasoning":
+            message["reasoning"] += text_of(item.get("content")) or text_of(item.get("summary"))
+        elif kind.endswith("_call") and id and id not in executed:
+            message["tool_calls"].append(_call_of(item, kind, id))
+    why = (response.get("incomplete_details") or {}).get("reason")
+    reason = "length" if why == "max_output_tokens" else why or "stop"
+    answer = _chat(message, reason, response.get("usage"), "reasoning_tokens")
+    answer["choices"][0] |= {"logprobs": {"content": logprobs}} if logprobs else {}
+    return answer
+
+
+def _call_of(item: Object, kind: str, id: object) -> dict[str, Any]:
+    """Return an item that the program must execute as a call; a tool that the protocol itself has
+    is named after its kind, and has the item's own fields as arguments."""
+    if "name" in item:
+        return _call(id, item["name"], item.get("arguments") or item.get("input"))
+    fields = {key: item[key] for key in item.keys() - {"type", "id", "call_id", "status"}}
+    return _call(id, kind.removesuffix("_call"), fields)
 
 
 # -- messages --------------------------------------------------------------------------------------
 
 
 def _join_blocks(events: Iterator[Object]) -> dict[str, Any]:
-    """Return the message of which the events are pieces."""
-    whole: dict[str, Any] = {"content": [], "usage": {}}
+    """Return the message of which the events are pieces. A message that begins replaces one that
+    did not end."""
+    whole, usage, blocks = dict[str, Any](), dict[str, Any](), dict[int, dict[str, Any]]()
     for event in events:
         kind = event.get("type")
         if kind == "message_start":
-            whole["usage"] |= event["message"].get("usage") or {}
+            whole = dict(event["message"])
+            usage = dict(whole.get("usage") or {})
+            blocks = {at: dict(block) for at, block in enumerate(whole.get("content") or ())}
         elif kind == "content_block_start":
-            whole["content"].append({**event["content_block"], "partial": ""})
+            blocks[event["index"]] = dict(event["content_block"])
         elif kind == "content_block_delta":
-            block, delta = whole["content"][-1], event["delta"]
-            for key in ("text", "thinking"):
-                if key in delta:
-                    block[key] = block.get(key, "") + delta[key]
-            block["partial"] += delta.get("partial_json", "")
+            block = blocks[event["index"]]
+            for key in ("text", "thinking", "partial_json"):
+                if key in event["delta"]:
+                    block[key] = block.get(key, "") + event["delta"][key]
         elif kind == "message_delta":
-            whole["stop_reason"] = event["delta"].get("stop_reason")
-            whole["usage"] |= event.get("usage") or {}
-    for block in whole["content"]:
-        if partial := block.pop("partial"):
-            try:
-                block["input"] = json.loads(partial)
-            except ValueError:  # the reply was cut off
-                block["input"] = {"malformed": partial}
-    return whole
+            whole |= event["delta"]
+            counts = (event.get("usage") or {}).items()
+            usage |= {name: count for name, count in counts if count is not None}
+    return {**whole, "content": [blocks[at] for at in sorted(blocks)], "usage": usage}
 
 
 _STOPS = {
@@ -180,35 +239,49 @@ _STOPS = {
 
 
 def _read_message(whole: Object) -> dict[str, Any]:
-    message: dict[str, Any] = {"content": "", "tool_calls": []}
+    message: dict[str, Any] = {"content": "", "reasoning": "", "tool_calls": []}
     for block in whole["content"]:
-        if block.get("type") == "thinking":
-            message["reasoning"] = message.get("reasoning", "") + str(block.get("thinking") or "")
-        elif block.get("type") == "tool_use":
-            arguments = json.dumps(block.get("input") or {}, ensure_ascii=False)
-            message["tool_calls"].append(_call(block.get("id"), block.get("name"), arguments))
-        else:
-            message["content"] += text_of([block])
-    stop = whole.get("stop_reason")
-    return _chat(message, _STOPS.get(str(stop), stop), whole.get("usage"))
+        kind = block["type"]
+        if kind == "text":
+            message["content"] += block["text"]
+        elif kind == "thinking":
+            message["reasoning"] += block["thinking"]
+        elif kind == "tool_use":
+            arguments = block.get("partial_json") or block.get("input")
+            message["tool_calls"].append(_call(block["id"], block["name"], arguments))
+    stop = str(whole.get("stop_reason"))
+    return _chat(message, _STOPS.get(stop, stop), whole.get("usage"), "thinking_tokens")
 
 
 def _call(id: object, name: object, arguments: object) -> dict[str, Any]:
-    return {"id": str(id), "function": {"name": str(name), "arguments": str(arguments)}}
+    text = (
+        arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+    )
+    return {"id": str(id), "function": {"name": str(name), "arguments": text}}
 
 
-def _chat(message: Object, finish_reason: str | None, usage: Object | None) -> dict[str, Any]:
-    counts, cached = usage or {}, ("cache_read_input_tokens", "cache_creation_input_tokens")
+def _chat(
+    message: Object, finish_reason: str | None, usage: Object | None, thought: str
+) -> dict[str, Any]:
+    """Return an answer in the form of chat/completions; `thought` is the field with the tokens of
+    reasoning."""
+    counts = usage or {}
+    details = counts.get("output_tokens_details") or {}
+    prompt = counts.get("input_tokens")
+    if prompt is not None:
+        cached = ("cache_read_input_tokens", "cache_creation_input_tokens")
+        prompt += sum(counts.get(name) or 0 for name in cached)
     tokens = {
-        "prompt_tokens": sum(counts.get(name) or 0 for name in ("input_tokens", *cached)),
+        "prompt_tokens": prompt,
         "completion_tokens": counts.get("output_tokens"),
+        "completion_tokens_details": {"reasoning_tokens": details.get(thought)},
     }
     return {"choices": [{"message": message, "finish_reason": finish_reason}], "usage": tokens}
 
 
 _JOINED = {
     "chat/completions": _join_chunks,
-    "responses": _last_response,
+    "responses": _join_items,
     "messages": _join_blocks,
 }
 _READ: Mapping[str, Any] = {

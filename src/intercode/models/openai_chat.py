@@ -38,7 +38,7 @@ import threading
 import time
 import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -46,7 +46,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from intercode.errors import ContextOverflow, IntercodeError, ModelError, UsageError
+from intercode.errors import ContextOverflow, ModelError, UsageError
+from intercode.models.forms import Failed, answer_of
 from intercode.runs.signing import config_folder
 from intercode.types import (
     INCOMPLETE,
@@ -201,6 +202,21 @@ class _Broken(Exception):
     def __init__(self, message: str, wait: float | None = None) -> None:
         super().__init__(message)
         self.wait = wait
+
+
+class _Unreadable(_Broken):
+    """A body with status 200 that has neither an answer nor an error in it."""
+
+
+@dataclass(eq=False, slots=True)
+class Forwarded:
+    """A server's answer to a program's request: its status, type and body, whole or, if
+    `is_stream`, piece by piece."""
+
+    status: int
+    kind: str
+    is_stream: bool
+    pieces: Iterable[bytes]
 
 
 @dataclass(eq=False, slots=True)
@@ -399,10 +415,10 @@ class OpenAIModel:
     @contextmanager
     def forward(
         self, form: str, request: Mapping[str, Any], headers: Mapping[str, str]
-    ) -> Iterator[Any]:
+    ) -> Iterator[Forwarded]:
         """Send a program's request, in one of the forms of `forms.py`, with this model's name and
-        key; give the response, whose body may come piece by piece. Tries again as `complete` does
-        where the server may answer later. Raises `ModelError` if there is no response."""
+        key; give the answer. Tries again as `complete` does where the server may answer later, and
+        where a whole answer says that it failed. Raises `ModelError` if there is no answer."""
         sent = {**request, **(self._arguments["request"] or {}), "model": self.name}
         sent |= {name: 1 for name in ("n", "best_of") if name in sent}
         if self._sampled and form == "chat/completions":
@@ -422,23 +438,38 @@ class OpenAIModel:
                     response = opened.enter_context(
                         client.stream("POST", address, json=sent, headers=headers)
                     )
-                    if last or not (
-                        response.status_code in _PASSING or response.status_code >= 500
-                    ):
+                    answer = self._forwarded(response, bool(sent.get("stream")))
+                    if last or not _is_broken(form, answer):
                         break
                     wait = _seconds_until(response.headers.get("retry-after", ""))
+                except ModelError:
+                    if last:
+                        raise
                 except Exception as error:  # from the HTTP library, which differs between SDKs
                     if last:
                         why = f"{type(error).__name__}: {error}"
                         raise ModelError(f"{self.url}: {why}") from error
                 pause = self.backoff * 2**attempt if wait is None else wait
                 time.sleep(min(pause, LONGEST_WAIT))
-            try:
-                yield response
-            except IntercodeError:
-                raise
-            except Exception as error:
-                raise ModelError(f"{self.url}: {type(error).__name__}: {error}") from error
+            yield answer
+
+    def _pieces(self, response: Any) -> Iterator[bytes]:
+        try:
+            yield from response.iter_bytes()
+        except Exception as error:  # from the HTTP library
+            raise ModelError(f"{self.url}: {type(error).__name__}: {error}") from error
+
+    def _forwarded(self, response: Any, streams: bool) -> Forwarded:
+        """Return a response, with little more than `LARGEST` bytes if it is whole."""
+        status, kind = response.status_code, response.headers.get("content-type", "")
+        if streams and status == 200 and "json" not in kind:
+            return Forwarded(status, kind, True, self._pieces(response))
+        body = bytearray()
+        for piece in self._pieces(response):
+            body += piece
+            if len(body) > LARGEST:
+                break
+        return Forwarded(status, kind, False, [bytes(body)])
 
     def without_key(self, text: str) -> str:
         """Return a server's text without the key, which some servers repeat."""
@@ -446,8 +477,19 @@ class OpenAIModel:
         return text if key == NO_KEY else text.replace(key, "[the key]")
 
     def read_answer(self, answer: Mapping[str, Any]) -> Reply:
-        """Return the reply in a whole answer of the chat protocol, with its cost."""
-        return self._read_reply(json.dumps(answer))
+        """Return the reply in a whole answer of the chat protocol, with its cost. Raises
+        `ModelError` if the server says that it failed, and ValueError if there is no reply in
+        it."""
+        try:
+            return self._read_reply(json.dumps(answer))
+        except _Caused as caused:
+            return Reply(caused.text, finish_reason=caused.finish_reason)
+        except ContextOverflow:
+            return Reply("", Usage(uncounted=1), finish_reason="length")
+        except _Unreadable as error:
+            raise ValueError(str(error)) from error
+        except _Broken as error:
+            raise ModelError(f"{self.url}: {error}") from error
 
     def close(self) -> None:
         """Close the connections. May be called twice; the end of the process does the same."""
@@ -553,7 +595,7 @@ class OpenAIModel:
             calls = tuple(map(_call, _call_records(message)))
             text, reasoning = _contents(message)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            raise _Broken(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
+            raise _Unreadable(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
         counts = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
         details = counts.get("completion_tokens_details")
         thought = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else None
@@ -576,7 +618,7 @@ class OpenAIModel:
         cost = (tokens_in * price_in + tokens_out * price_out) / 1e6
         return Reply(
             _storable(text),
-            Usage(tokens_in, tokens_out, cost, thought or 0),
+            Usage(tokens_in, tokens_out, cost, thought or 0, int(None in tokens)),
             calls,
             sample=_read_sample(answer, choice) if self._sampled else None,
             reasoning=reasoning,
@@ -597,6 +639,19 @@ def _http_client(address: str, **options: Any) -> Any:
     except Exception as error:  # from the HTTP library; an OSError is about the file
         what = f"SSL_CERT_FILE={file}" if isinstance(error, OSError) else "a proxy or NO_PROXY"
         raise UsageError(f"{what} cannot be used{_proxies()}: {error}") from error
+
+
+def _is_broken(form: str, answer: Forwarded) -> bool:
+    """Return whether another try may give a better answer."""
+    if answer.status != 200 or answer.is_stream:
+        return answer.status in _PASSING or answer.status >= 500
+    try:
+        answer_of(form, b"".join(answer.pieces).decode("utf-8", "replace"))
+    except Failed:
+        return True
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        pass  # as a program may like it
+    return False
 
 
 def _proxies() -> str:

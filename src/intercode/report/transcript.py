@@ -119,6 +119,7 @@ class ShownTurn:
             f"{turn.seconds:.2f} s": turn.acted and turn.seconds,
             f"reply in {turn.reply_seconds or 0:.2f} s": turn.reply_seconds is not None,
             f"{used.prompt_tokens:,} + {used.completion_tokens:,} tokens": tokens,
+            "the server did not count its tokens": used.uncounted,
             f"${used.cost:.4f}": used.cost,
             f"{turn.left_out} messages did not fit into the context": turn.left_out,
         }

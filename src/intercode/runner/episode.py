@@ -47,11 +47,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 @dataclass
 class _Result:
     """The result of an episode so far: its best score, why it ended, and the outcomes of its last
-    step. `scored`: it has a reward."""
+    step. `program` are the facts of a program that played. `scored`: it has a reward."""
 
     score: Score = UNSCORED
     ended: Ended | None = None
     outcomes: Mapping[str, Any] = field(default_factory=dict)
+    program: Mapping[str, Any] = field(default_factory=dict)
     scored: bool = True
 
     def add(self, step: Step, forced: Ended | None = None) -> None:
@@ -120,6 +121,7 @@ def play(
                     answer = _ask(model, ask, tracker, log)
                 case "grant", Launch() as request:
                     answer = _launch(env, request, model, tracker, log, over_budget)
+                    result.program = answer.facts
                 case "grant", Fork(branch):
                     answer = forks.fork(branch)
                 case "grant", Close(branch):
@@ -129,7 +131,7 @@ def play(
                     act = _refused(act, log[-1]) if then == "refuse" else act
                     valued = values and not no_value and not act.forced
                     answer = _execute(forks, act, log, then == "submit", valued)
-                    result.add(answer, "turns" if act.forced else None)
+                    result.add(answer, "turns" if act.forced is True else act.forced or None)
                 case "submit_for_agent", _:
                     result.add(_submit_latest(forks, log) if pays else Step(""), "limit")
                 case "abandon", _:
@@ -150,7 +152,9 @@ def play(
         epoch,
         seed,
         ambiguous=score.ambiguous,
-        outcomes=result.outcomes,
+        outcomes={**result.outcomes, "program": result.program}
+        if result.program
+        else result.outcomes,
         split=task.split,
         takes_answer=takes_answer,
         no_value=no_value,
@@ -189,10 +193,8 @@ def _launch(
     log: list[Turn],
     over_budget: Callable[[], bool],
 ) -> Launched:
-    def refusal(asked: int, in_all: int) -> str | None:
+    def stop() -> str | None:
         spend()
-        if asked >= request.turns or in_all >= 2 * request.turns:
-            return f"all {request.turns} turns are used up"
         if over_budget():
             return "the episode's budget is used up"
         return tracker.stop_reason() or (is_full(log[before:]) if is_full else None)
@@ -206,7 +208,7 @@ def _launch(
     before, is_full = len(log), getattr(model, "is_full", None)
     stopped, seconds = tracker.stop_reason, tracker.limits.episode.seconds
     try:
-        return launch(env, request, model, log, refusal, stopped, seconds)
+        return launch(env, request, model, log, stop, stopped, seconds)
     finally:
         spend()
 
@@ -262,7 +264,7 @@ def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool, valued: boo
             score=facts["score"].reward if "score" in facts else None,
             seconds=seconds,
             after=forks.after(act.env, log),
-            forced=act.forced,
+            forced=bool(act.forced),
             value=value,
             asked=facts.get("asked"),
         )

@@ -12,16 +12,18 @@ submitted, or when its time is up. Left out: forks, and sandboxes without a port
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 
 from intercode.agents.base import Launch, Launched
-from intercode.errors import ModelError, UsageError
+from intercode.errors import ModelError, SandboxError, UsageError
 from intercode.runner.recorder import Recorder, require_server
-from intercode.types import Turn
+from intercode.types import Completed, Episode, Turn
 from intercode_sandbox.base import Sandbox
 
 FOLDER = PurePosixPath("/dev/shm/agent")
@@ -29,6 +31,11 @@ SECONDS = 3600.0
 """The time of a program, unless the episode's limit is shorter."""
 GRACE = 10.0
 """Seconds that a program may go on after it submitted, or was refused."""
+KEPT = 4096
+"""Characters that are kept of the end of what a program prints."""
+_TIMES = str(FOLDER / "times")
+_CLOCK = re.compile(r"(\d+)m([\d.]+)s")
+"""A time that `times` of Bash prints."""
 _SUBMIT = """#!/bin/bash
 # submit [ANSWER]: end the work; ANSWER may have several words
 answer="$*"
@@ -50,58 +57,87 @@ def launch(
     request: Launch,
     model: object,
     turns: list[Turn],
-    refusal: Callable[[int, int], str | None],
+    stop: Callable[[], str | None],
     stopped: Callable[[], str | None],
     seconds: float | None,
 ) -> Launched:
-    """Run the program of a request to its end, or until `stopped` returns a reason. `refusal` is
-    that of `Recorder`.
+    """Run the program of a request to its end, or until `stopped` returns a reason. `stop` returns
+    why it gets no further reply of the model.
 
     Raises `ModelError` if the model's server was at fault when the program ended, and `UsageError`
     for an environment without such a sandbox, and for a program that does not start.
     """
     sandbox = _sandbox_of(env)
     server = require_server(model)
-    with Recorder(sandbox.listen(0), server, turns, refusal) as recorder:
+    listener, asks = sandbox.listen(0), request.query.partition("\n\n")[0]
+    with Recorder(listener, server, turns, asks, request.turns, stop) as recorder:
         _, port = recorder.listener.getsockname()
-        told = (
-            f"Nothing is submitted yet: run {request.ending}, "
-            "or `submit` once more if the task asks for nothing."
-        )
-        script = _SUBMIT.format(
-            port=port,
-            token=recorder.token,
-            ending=shlex.quote(request.ending),
-            told=shlex.quote(told),
-        )
-        sandbox.write(str(FOLDER / "bin" / "submit"), script.encode(), mode=0o755)
+        _write_submit(sandbox, request, port, recorder.token)
         command = request.command.replace("{query}", shlex.quote(request.query))
+        began = time.monotonic()
         done = sandbox.run(
-            ["bash", "-c", f"PATH={FOLDER}/bin:$PATH; {command}"],
+            ["bash", "-c", f"trap 'times > {_TIMES}' EXIT; PATH={FOLDER}/bin:$PATH; {command}"],
             stdin=b"" if "{query}" in request.command else request.query.encode(),
             cwd=sandbox.exec("", argv=["pwd"]).output.rstrip("\n"),
             env={**_variables(port, recorder.token), **request.env},
             timeout=min(seconds or SECONDS, SECONDS),
             ends=lambda: bool(
-                (recorder.refused_at and time.monotonic() > recorder.refused_at + GRACE)
+                recorder.crash
+                or (recorder.ended and time.monotonic() > recorder.ended_at + GRACE)
                 or stopped()
             ),
         )
+        facts = _facts(done, time.monotonic() - began, sandbox)
         recorder.add_actions()
+        if recorder.crash is not None:
+            raise recorder.crash
+        ended = recorder.ended or ("limit" if done.timed_out else "stopped")
         if recorder.submission is not None:
-            return Launched(recorder.submission, False)
-        if recorder.fault is not None and not recorder.provoked():
-            raise recorder.fault
-        if not (recorder.asked or recorder.refused_at or done.timed_out):
+            return Launched(recorder.submission, ended, facts)
+        if (fault := recorder.fault) is not None:
+            raise fault
+        if not recorder.has_answered and ended == "stopped":
             if recorder.refusal.startswith(server.url):
                 raise ModelError(recorder.refusal)
-            said = (done.stdout + done.stderr).decode("utf-8", "replace").strip()[-500:]
-            refused = f"its request was refused: {recorder.refusal}; " if recorder.refusal else ""
-            raise UsageError(
-                f"the program of exec: ended with status {done.exit_code} before it had an answer "
-                f"of the model; {refused}its output ends: {said}"
-            )
-        return Launched(None, recorder.refused_at is not None or done.timed_out)
+            refused = f"; its request was refused: {recorder.refusal}" if recorder.refusal else ""
+            raise UsageError(_end_of(facts, f" before it had an answer of the model{refused}"))
+        return Launched(None, ended, facts)
+
+
+def _facts(done: Completed, seconds: float, sandbox: Sandbox) -> dict[str, Any]:
+    """Return how a program ended."""
+    texts = {name: getattr(done, name).decode("utf-8", "replace") for name in ("stdout", "stderr")}
+    facts = {"status": done.exit_code, "seconds": round(seconds, 3)}
+    facts |= {name: text.strip()[-KEPT:] for name, text in texts.items()}
+    with suppress(OSError, SandboxError):
+        clocks = _CLOCK.findall(sandbox.read(_TIMES).decode("utf-8", "replace"))
+        facts["cpu_seconds"] = round(sum(60 * int(m) + float(s) for m, s in clocks), 3)
+    return facts
+
+
+def program_fault(episode: Episode) -> UsageError | None:
+    """Return the fault of a program that ended by itself, with an error and without a
+    submission."""
+    facts = episode.outcomes.get("program") or {}
+    if episode.ended == "stopped" and facts.get("status"):
+        return UsageError(_end_of(facts))
+    return None
+
+
+def _end_of(facts: Mapping[str, Any], when: str = "") -> str:
+    printed = "\n".join(filter(None, (facts["stdout"], facts["stderr"])))[-500:]
+    status = facts["status"]
+    return f"the program of exec: ended with status {status}{when}; its output ends: {printed}"
+
+
+def _write_submit(sandbox: Sandbox, request: Launch, port: int, token: str) -> None:
+    told = (
+        f"Nothing is submitted yet: run {request.ending}, "
+        "or `submit` once more if the task asks for nothing."
+    )
+    ending, told = shlex.quote(request.ending), shlex.quote(told)
+    script = _SUBMIT.format(port=port, token=token, ending=ending, told=told)
+    sandbox.write(str(FOLDER / "bin" / "submit"), script.encode(), mode=0o755)
 
 
 def _sandbox_of(env: Any) -> Sandbox:

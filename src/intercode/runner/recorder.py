@@ -8,62 +8,66 @@ Each request goes to the user's server in its own form, and the answer comes bac
 piece by piece. Only the model's name and the key are replaced: the program knows a token that is
 valid for its episode and nowhere else. Beyond the limits of the episode requests are refused.
 
-A request continues the conversation whose messages it begins with, or begins a new one (a title, a
-summary, another agent). The conversation with the most replies is the main one: its turns act.
+A request belongs to a conversation (`conversations.py`). The turns of the main one act.
 """
 
 from __future__ import annotations
 
 import hmac
 import json
+import re
 import secrets
 import socket
+import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from socketserver import BaseServer, ThreadingMixIn
 from typing import Any
 
 from intercode.errors import ModelError, UsageError
 from intercode.models import OpenAIModel
-from intercode.models.forms import FORMS, answer_of, question_of, text_of
-from intercode.types import Message, Reply, Turn
+from intercode.models.forms import FORMS, Failed, answer_of, question_of, text_of, tools_of
+from intercode.runner.conversations import Conversation, Conversations, Question
+from intercode.runner.program_http import Asked, Connection, Refused, Room
+from intercode.types import Ended, Reply, Turn, Usage
 
 LARGEST = 32 << 20
-"""Bytes of a request and of an answer."""
+"""Bytes of an answer, and of all requests at a time."""
 _CONNECTIONS = 32
 """The most connections of a program; further ones are closed."""
-_FAULTS = {401, 403, 404, 405, 407, 408, 425, 429, 501}
+_VALUES = 200_000
+"""The most values in a request: each takes up to 200 bytes of memory here."""
+_FAILING = 10
+"""Requests that may fail or be refused, for each turn."""
+_TEXTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_FAULTS = {401, 402, 403, 404, 405, 407, 408, 425, 429, 501}
 """Statuses below 500, and 501, that the server or the user's account is to blame for."""
-_TOLD = ("system", "developer")
 _PASSED = ("content-type", "accept", "anthropic-version", "anthropic-beta", "openai-beta")
+_KEYS = ("x-api-key", "api-key", "x-goog-api-key")
 
 
-_Request = tuple[str, dict[str, Any], dict[str, str]]
-"""A request: its form, body and headers."""
+@dataclass(eq=False)
+class Exchange:
+    """A request, and what became of it: `fault` if the server was to blame for its failure."""
 
-
-@dataclass
-class _Conversation:
-    """The messages of a conversation's last question, without the system's (programs put the time
-    into it); how often it was asked; and the places of its turns."""
-
-    messages: Sequence[object] = ()
-    asked: int = 0
-    places: list[int] = field(default_factory=list)
+    form: str
+    request: dict[str, Any]
+    headers: dict[str, str]
+    question: Question
+    conversation: Conversation
+    answered: bool = False
+    fault: ModelError | None = None
 
 
 class Recorder(ThreadingMixIn, BaseServer):
-    """Answers on `listener` with the model's server, and appends a turn for each request to
-    `turns`.
+    """Answers on `listener` with the model's server, and appends a turn for each reply to `turns`.
 
-    `refusal` returns why no further request is passed on, or None; its arguments are the numbers of
-    requests in the conversation and in all. `fault` is the error of the last request, if the server
-    was to blame for it; `submission` is what the program submitted.
+    The main conversation gets `most` replies, and all others together as many. `stop` returns why
+    no request at all is passed on any more, or None. `submission` is what the program submitted;
+    `ended` says why the program has to end, once it has, at `ended_at` (`time.monotonic()`).
     """
 
     daemon_threads = True
@@ -73,23 +77,27 @@ class Recorder(ThreadingMixIn, BaseServer):
         listener: socket.socket,
         model: OpenAIModel,
         turns: list[Turn],
-        refusal: Callable[[int, int], str | None],
+        query: str,
+        most: int,
+        stop: Callable[[], str | None],
     ) -> None:
-        super().__init__(listener.getsockname(), _Handler)
-        self.listener, self.model, self._turns, self._refusal = listener, model, turns, refusal
+        super().__init__(listener.getsockname(), self._serve)  # type: ignore[arg-type]
+        self.listener, self.model, self._turns, self._stop = listener, model, turns, stop
         self.token = f"sk-{secrets.token_hex(24)}"
-        self.fault: ModelError | None = None
         self.submission: str | None = None
-        self.refused_at: float | None = None
-        """When the first request was refused, or the work was submitted (`time.monotonic()`)."""
-        self._conversations: list[_Conversation] = []
-        self._lock, self._free = threading.Lock(), threading.Semaphore(_CONNECTIONS)
-        self.asked: _Request | None = None
-        """The last request that was answered."""
-        self.failed: _Request | None = None
-        """The last request that failed by a fault."""
+        self.ended: Ended | None = None
+        self.ended_at = 0.0
         self.refusal = ""
         """The text of the last refusal, by the server or by this recorder."""
+        self.crash: BaseException | None = None
+        """A mistake of this program, not of the one that asked."""
+        self.last: Exchange | None = None
+        """The exchange that ended last."""
+        self._answered: Exchange | None = None
+        self._most, self._failures = most, 0
+        self._conversations = Conversations(query)
+        self._room, self._parsing = Room(LARGEST), threading.Lock()
+        self._lock, self._free = threading.Lock(), threading.Semaphore(_CONNECTIONS)
         self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
 
     # -- what socketserver asks for ----------------------------------------------------------------
@@ -110,12 +118,10 @@ class Recorder(ThreadingMixIn, BaseServer):
             self._free.release()
 
     def shutdown_request(self, request: Any) -> None:
-        with suppress(OSError):
-            request.shutdown(socket.SHUT_WR)
         request.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # a program that ended before its answer
+        self.crash = sys.exception()
 
     def __enter__(self) -> Recorder:
         self._thread.start()
@@ -125,66 +131,172 @@ class Recorder(ThreadingMixIn, BaseServer):
         self.shutdown()
         self.listener.close()
 
-    # -- requests ----------------------------------------------------------------------------------
+    # -- a connection ------------------------------------------------------------------------------
 
-    def admit(self, question: Sequence[Message]) -> _Conversation | str:
-        """Return the conversation of a request, or why it is refused."""
-        told = [_bare(message) for message in question if message["role"] not in _TOLD]
-        with self._lock:
-            earlier = [
-                conversation
-                for conversation in self._conversations
-                if conversation.messages == told[: len(conversation.messages)]
-            ]
-            conversation = max(earlier, key=lambda one: len(one.messages), default=_Conversation())
-            asked = sum(one.asked for one in self._conversations)
-            over = self.submission is not None
-            why = "the work was submitted" if over else self._refusal(conversation.asked, asked)
-            if why:
-                self.refused_at = self.refused_at or time.monotonic()
-                return why
-            if not earlier:
-                self._conversations.append(conversation)
-            conversation.messages = told
-            conversation.asked += 1
-            return conversation
+    def _serve(self, connected: socket.socket, address: Any, server: Any) -> None:
+        connection = Connection(connected, self._room)
+        try:
+            while connection.is_open():
+                try:
+                    if (asked := connection.next()) is None:
+                        break
+                    self._handle(asked, connection)
+                except Refused as refused:
+                    self._refuse(connection, refused)
+        finally:
+            connection.close()
 
-    def submit(self, answer: str) -> None:
+    def _handle(self, asked: Asked, connection: Connection) -> None:
+        self._check_key(asked)
+        path, form = asked.path, next((one for one in FORMS if asked.path.endswith(f"/{one}")), "")
+        model = {"id": self.model.name, "object": "model"}
+        if asked.method == "OPTIONS":
+            connection.answer(200, {})
+        elif asked.method in ("GET", "HEAD") and path.endswith("/models"):
+            connection.answer(200, {"object": "list", "data": [model]})
+        elif asked.method in ("GET", "HEAD") and path.rpartition("/")[0].endswith("/models"):
+            connection.answer(200, model)
+        elif (asked.method, path) == ("POST", "/submit"):
+            self._submit(asked.body.decode("utf-8", "replace"))
+            connection.answer(200, {"submitted": True})
+        elif asked.method == "POST" and form:
+            self._pass_on(self._admit(form, asked), connection)
+        else:
+            why = f"there is no {asked.method} {path}; there are {', '.join(FORMS)}"
+            raise Refused(404, why)
+
+    def _check_key(self, asked: Asked) -> None:
+        """Raise `Refused` unless the request has the key of this episode."""
+        given = [asked.headers.get("authorization", "").partition(" ")[2]]
+        given += [asked.headers.get(name, "") for name in _KEYS]
+        if not any(hmac.compare_digest(key.encode(), self.token.encode()) for key in given):
+            raise Refused(401, "the key is not that of this episode")
+
+    def _refuse(self, connection: Connection, refused: Refused) -> None:
+        self.refusal = str(refused)
+        error = {"type": "invalid_request_error", "message": self.refusal}
+        connection.answer(refused.status, {"type": "error", "error": error})
+
+    def _submit(self, answer: str) -> None:
         with self._lock:
             if self.submission is None:
-                self.submission, self.refused_at = answer, time.monotonic()
+                self.submission = answer
+                self._end("submit")
 
-    def provoked(self) -> bool:
-        """Return whether the last fault lies in what was sent, which may be the policy's choice:
-        the request fails again, but one that was answered before is still answered."""
-        if self.asked is None or self.failed is None:
-            return False
-        return not self._answers(self.failed) and self._answers(self.asked)
+    def _end(self, why: Ended) -> None:
+        if self.ended is None:
+            self.ended, self.ended_at = why, time.monotonic()
 
-    def _answers(self, request: _Request) -> bool:
+    # -- a request ---------------------------------------------------------------------------------
+
+    def _admit(self, form: str, asked: Asked) -> Exchange:
+        """Return the exchange of a request. Raises `Refused`."""
+        structure = _TEXTS.sub(b"", asked.body)
+        if sum(map(structure.count, (b",", b"[", b"{"))) > _VALUES:
+            raise Refused(413, f"a request may have {_VALUES:,} values")
+        del structure
         try:
-            with self.model.forward(*request) as response:
-                response.read()
-                return bool(response.status_code == 200)
-        except ModelError:
-            return False
+            with self._parsing:
+                request = json.loads(asked.body)
+                json.dumps(request, ensure_ascii=False, allow_nan=False).encode()
+            previous = request.get("previous_response_id") or ""
+            question = Question(question_of(form, request), tools_of(request), str(previous))
+            with self._lock:
+                question = self._conversations.whole(question)
+                conversation = self._conversations.find(question)
+                self._check_limits(conversation)
+                self._conversations.begin(conversation, question)
+        except (ValueError, RecursionError, TypeError, AttributeError, KeyError) as error:
+            raise Refused(400, f"the request cannot be read: {error!r:.200}") from error
+        headers = {name: asked.headers[name] for name in _PASSED if name in asked.headers}
+        return Exchange(form, request, headers, question, conversation)
 
-    def note(
-        self,
-        form: str,
-        question: Sequence[Message],
-        body: str,
-        seconds: float,
-        conversation: _Conversation,
-    ) -> None:
-        """Append the turn of a request and its answer."""
+    def _check_limits(self, conversation: Conversation) -> None:
+        """Raise `Refused` where no further request is passed on: with status 400, which programs do
+        not try again, unlike 429."""
+        known = self._conversations
+        others = known.others(conversation)
+        if self.submission is not None:
+            why = "the work was submitted"
+        elif why := self._stop() or "":
+            self._end("limit")
+        elif self._failures >= _FAILING * self._most:
+            why = f"{self._failures} requests failed or were refused"
+            self._end("turns")
+        elif conversation.asked >= self._most:
+            why = f"all {self._most} turns are used up"
+            if conversation is known.main:
+                self._end("turns")
+        elif others >= self._most:
+            why = f"conversations beside the main one may have {self._most} replies together"
+        if why:
+            self._failures += 1
+            raise Refused(400, why)
+
+    def _pass_on(self, exchange: Exchange, connection: Connection) -> None:
+        """Send a request to the model's server, and its answer to the program: a stream as it
+        comes, a whole answer once it is recorded."""
+        body, failure, began = bytearray(), None, time.perf_counter()
+        asked = exchange.form, exchange.request, exchange.headers
+        is_stream = False
         try:
-            reply = self.model.read_answer(answer_of(form, body))
-        except Exception as error:  # whatever the server sent
-            why = f"{self.model.url}: an answer that cannot be read ({error!r:.200})"
-            self.fault, reply = ModelError(why), Reply(body)
+            with self.model.forward(*asked) as answer:
+                if is_stream := answer.is_stream:
+                    connection.begin(answer.status, {"content-type": answer.kind})
+                for piece in answer.pieces:
+                    body += piece
+                    if len(body) > LARGEST:
+                        raise Refused(502, f"an answer of the model above {LARGEST >> 20} MiB")
+                    if is_stream and piece:
+                        connection.send(piece)
+        except ModelError as error:
+            exchange.fault, failure = error, Refused(502, str(error))
+        except Refused as error:  # of a stream the program has what came
+            failure = error
+        text = body.decode("utf-8", "replace")
+        seconds = time.perf_counter() - began
+        if failure is None and answer.status != 200:
+            text = self.model.without_key(text)
+            self._note_failure(exchange, answer.status, text)
+        elif failure is None:
+            self._note(exchange, text, seconds)
+        elif is_stream and exchange.fault is None:
+            self._note(exchange, text.rpartition("\n\n")[0], seconds)
+        self._finish(exchange)
+        if is_stream and failure is None:
+            connection.end()
+        elif not is_stream and failure is not None:
+            raise failure
+        elif not is_stream:
+            sent = bytes(body) if answer.status == 200 else text.encode()
+            length = str(len(sent))
+            connection.begin(answer.status, {"content-type": answer.kind, "content-length": length})
+            connection.send(sent)
+            connection.end()
+
+    def _note_failure(self, exchange: Exchange, status: int, text: str) -> None:
+        self.refusal = f"{self.model.url}: HTTP {status} for /{exchange.form}: {text:.300}"
+        if status in _FAULTS or status >= 500:
+            exchange.fault = ModelError(self.refusal)
+
+    def _note(self, exchange: Exchange, text: str, seconds: float) -> None:
+        """Append the turn of a request and its answer, which is kept as it came if it cannot be
+        read."""
+        id = ""
+        try:
+            answer = answer_of(exchange.form, text)
+            reply, id = self.model.read_answer(answer), str(answer.get("id") or "")
+        except Failed as error:
+            exchange.fault = ModelError(f"{self.model.url}: {error}")
+            return
+        except ModelError as error:
+            exchange.fault = error
+            return
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            reply = Reply(text, Usage(uncounted=1))
+        question = exchange.question
         turn = Turn(
-            tuple(question),
+            tuple(question.messages),
             reply.text,
             usage=reply.usage,
             calls=reply.calls or None,
@@ -194,156 +306,63 @@ class Recorder(ThreadingMixIn, BaseServer):
             reply_seconds=round(seconds, 6),
         )
         with self._lock:
-            conversation.places.append(len(self._turns))
+            place = len(self._turns)
+            self._conversations.answer(exchange.conversation, question, reply, id, place)
             self._turns.append(turn)
+        exchange.answered = True
+
+    def _finish(self, exchange: Exchange) -> None:
+        with self._lock:
+            self.last = exchange
+            if exchange.answered:
+                self._answered = exchange
+            else:
+                self._conversations.end(exchange.conversation)
+                self._failures += 1
+
+    # -- after the program -------------------------------------------------------------------------
+
+    @property
+    def has_answered(self) -> bool:
+        return self._answered is not None
+
+    @property
+    def fault(self) -> ModelError | None:
+        """The error of the request that ended last, if the server was to blame for it. It is not if
+        the fault lies in what was sent, which may be the policy's choice: the request fails again,
+        but one that was answered before is still answered."""
+        failed = self.last
+        if failed is None or failed.fault is None:
+            return None
+        provoked = self._answered and not self._answers(failed) and self._answers(self._answered)
+        return None if provoked else failed.fault
+
+    def _answers(self, exchange: Exchange) -> bool:
+        try:
+            with self.model.forward(exchange.form, exchange.request, exchange.headers) as answer:
+                text = b"".join(answer.pieces).decode("utf-8", "replace")
+                if answer.status == 200:
+                    answer_of(exchange.form, text)
+                return bool(answer.status == 200)
+        except (Failed, ModelError):
+            return False
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return True
 
     def add_actions(self) -> None:
         """Give the turns of the main conversation their actions, the calls or the text of each
         reply, and as observations what the program sent next."""
-        main = max(self._conversations, key=lambda one: len(one.places), default=_Conversation())
-        for place, following in pairwise(main.places):
+        main = self._conversations.main
+        for place, following in pairwise(main.places if main else ()):
             turn, asked = self._turns[place], self._turns[following].ask or ()
-            sent = [one for one in asked[len(turn.ask or ()) :] if one["role"] != "assistant"]
+            roles = [message["role"] for message in asked]
+            replied = len(roles) - roles[::-1].index("assistant") if "assistant" in roles else 0
+            sent = [one for one in asked[replied:] if one not in (turn.ask or ())]
             self._turns[place] = replace(
                 turn,
                 action="\n".join(call.arguments for call in turn.calls or ()) or turn.reply,
                 observation="\n".join(text_of(message.get("content")) for message in sent),
             )
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Recorder
-    protocol_version = "HTTP/1.1"
-    wbufsize = 0
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        if self._authorized():
-            models = {"object": "list", "data": [{"id": self.server.model.name, "object": "model"}]}
-            self._answer(200, models)
-
-    def do_POST(self) -> None:
-        try:
-            if not self._authorized():
-                return
-            length = int(self.headers.get("content-length") or -1)
-            if not 0 <= length <= LARGEST:
-                raise ValueError(f"Content-Length must be at most {LARGEST}")
-            content = self.rfile.read(length)
-            path = self.path.partition("?")[0].rstrip("/")
-            if path == "/submit":
-                self.server.submit(content.decode("utf-8", "replace"))
-                self._answer(200, {"submitted": True})
-                return
-            form = next((form for form in FORMS if path.endswith(f"/{form}")), None)
-            if form is None:
-                self._refuse(404, f"there is no {path}; there are {', '.join(FORMS)}")
-                return
-            request = json.loads(content)
-            json.dumps(request, ensure_ascii=False, allow_nan=False).encode()
-            question = question_of(form, request)
-            conversation = self.server.admit(question)
-        except (ValueError, RecursionError, TypeError, AttributeError, KeyError) as error:
-            self._refuse(400, f"the request cannot be read: {error!r:.200}")
-            return
-        if isinstance(conversation, str):
-            self._refuse(400, conversation)  # which programs do not try again, unlike 429
-        elif not self._pass_on(form, request, question, conversation):
-            conversation.asked -= 1
-
-    def _authorized(self) -> bool:
-        given = self.headers.get("authorization", "").partition(" ")[2] or self.headers.get(
-            "x-api-key", ""
-        )
-        if hmac.compare_digest(given.encode(), self.server.token.encode()):
-            return True
-        self._refuse(401, "the key is not that of this episode")
-        return False
-
-    def _pass_on(
-        self,
-        form: str,
-        request: dict[str, Any],
-        question: Sequence[Message],
-        conversation: _Conversation,
-    ) -> bool:
-        """Send the request to the model's server, and its answer to the program. Return whether the
-        answer is a reply of the model."""
-        server, began = self.server, time.perf_counter()
-        headers = {name: self.headers[name] for name in _PASSED if name in self.headers}
-        server.failed, body = (form, request, headers), bytearray()
-        try:
-            with server.model.forward(form, request, headers) as response:
-                status, kind = response.status_code, response.headers.get("content-type", "")
-                if status != 200:
-                    text = server.model.without_key(response.read().decode("utf-8", "replace"))
-                    return self._tell_failure(form, status, kind, text)
-                self._begin(status, kind)
-                for piece in response.iter_bytes():
-                    body += piece
-                    if len(body) > LARGEST:
-                        raise ModelError(f"{server.model.url}: an answer above {LARGEST >> 20} MiB")
-                    if piece:
-                        self._send(piece)
-        except ModelError as error:
-            server.fault = error
-            self._refuse(502, str(error))
-            return False
-        server.fault, server.asked, server.failed = None, (form, request, headers), None
-        text, seconds = body.decode("utf-8", "replace"), time.perf_counter() - began
-        server.note(form, question, text, seconds, conversation)
-        with suppress(OSError):
-            self.wfile.write(b"0\r\n\r\n")
-        return True
-
-    def _tell_failure(self, form: str, status: int, kind: str, text: str) -> bool:
-        server = self.server
-        server.refusal = f"{server.model.url}: HTTP {status} for /{form}: {text:.300}"
-        if status in _FAULTS or status >= 500:
-            server.fault = ModelError(server.refusal)
-        self._begin(status, kind)
-        self._send(text.encode())
-        with suppress(OSError):
-            self.wfile.write(b"0\r\n\r\n")
-        return False
-
-    def _begin(self, status: int, kind: str) -> None:
-        with suppress(OSError):  # the program left, which is not the server's fault
-            self.send_response(status)
-            self.send_header("content-type", kind)
-            self.send_header("transfer-encoding", "chunked")
-            self.end_headers()
-
-    def _send(self, piece: bytes) -> None:
-        with suppress(OSError):  # the program left; its answer is recorded all the same
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
-
-    def _answer(self, status: int, content: dict[str, Any]) -> None:
-        data = json.dumps(content).encode()
-        with suppress(OSError):
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-    def _refuse(self, status: int, why: str) -> None:
-        self.server.refusal = why
-        error = {"type": "invalid_request_error", "message": why}
-        self._answer(status, {"type": "error", "error": error})
-
-
-def _bare(value: Any) -> Any:
-    """Return a message without marks for a server's cache, which programs move to the newest one,
-    and without the parts that only wrap a marked text."""
-    if isinstance(value, dict):
-        value = {key: _bare(part) for key, part in value.items() if key != "cache_control"}
-        return value["text"] if value.keys() == {"type", "text"} else value
-    if isinstance(value, list):
-        return _bare(value[0]) if len(value) == 1 else [_bare(part) for part in value]
-    return value
 
 
 def require_server(model: object) -> OpenAIModel:

@@ -39,6 +39,7 @@ from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
 from intercode.runner.episode_model import EpisodeModel
+from intercode.runner.launch import program_fault
 from intercode.runner.live import LiveTurns
 from intercode.runner.reply_cache import open_cache, remove_cache, remove_finished
 from intercode.runner.shards import Shard
@@ -275,7 +276,7 @@ def _work(run: _Run) -> None:
                     folder=run.folder,
                     values=run.values,
                 )
-                run.note(fault)
+                run.note(fault or program_fault(episode))
                 run.results.put(episode)
     except BaseException as error:
         run.results.put(error)

@@ -443,11 +443,9 @@ def require(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
 
 
 def usage_json(usage: Usage) -> dict[str, Any]:
-    """Return usage as plain data, without tokens of reasoning if there are none."""
-    record = asdict(usage)
-    if not usage.reasoning_tokens:
-        del record["reasoning_tokens"]
-    return record
+    """Return usage as plain data, without what is rarely there and 0."""
+    rare = ("reasoning_tokens", "uncounted")
+    return {name: count for name, count in asdict(usage).items() if count or name not in rare}
 
 
 def read_usage(record: Mapping[str, Any]) -> Usage:
