@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from http.client import responses
 from typing import Any
 
 import h11
@@ -123,7 +124,8 @@ class Connection:
         self.end()
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        self._write(h11.Response(status_code=status, headers=[*headers.items()]))
+        reason = responses.get(status, "")
+        self._write(h11.Response(status_code=status, reason=reason, headers=[*headers.items()]))
 
     def send(self, piece: bytes) -> None:
         if self._has_body:
