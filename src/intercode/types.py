@@ -401,7 +401,7 @@ SUSPICIOUS = {
     "not_english": "the query is not English, so `exact` compares strictly",
     "weak_tests": "a constant or an argument passes all tests, or a test is repeated",
     "unsafe_test": "a test runs in the answer's process, which may forge the verdict",
-    "shadowed": "the preamble brings a name that the answer must define itself",
+    "shadowed": "the preamble defines or imports a name that the answer must define itself",
     "facet_unreached": "no question of a facet's own words gets its reply",
     "facet_tells": "the reply of a facet contains the gold",
     "by_luck": "an empty or constant answer is right",

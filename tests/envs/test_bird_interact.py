@@ -211,6 +211,20 @@ def test_a_gold_is_executed_on_a_copy_that_the_answer_has_not_changed(make: Make
     assert env.step("submit")[4]["score"].success
 
 
+def test_a_later_phase_that_nobody_passes_is_a_fault_of_the_data(make: Make) -> None:
+    same = "def test_case(pred, sol, db, conn): return ex_base(pred, sol, db, conn)"
+    fails = "def test_case(pred, sol): assert False"
+    later = {"query": "And without Ada?", "sol_sql": "SELECT 26.25", "test_cases": [fails]}
+    env = make({**LONG, "test_cases": [same], "follow_up": later})
+    for action in ("SELECT 1", "submit"):  # the gold of the first phase is asked, and is sound
+        env.step(action)
+    env.reset(options={"task": 0})
+    for action in ("SELECT name FROM boat WHERE metres > 10", "submit", "SELECT 3"):
+        env.step(action)
+    with pytest.raises(DataError, match="the gold fails test 1"):
+        env.step("submit")
+
+
 def test_a_test_that_exits_is_a_fault_of_the_record(make: Make) -> None:
     ends = "import os\ndef test_case(pred, sol): os._exit(0)"
     exits = "import sys\ndef test_case(pred, sol): sys.exit(1)"

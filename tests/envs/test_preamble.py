@@ -104,6 +104,10 @@ ASKED = {"fn_name": "mean", "inputs": [[[1, 3]]], "outputs": [2]}
         ([f"exec({MEAN!r})"], 1),
         ([METHOD], 1),
         (["from statistics import mean", METHOD.replace("sum(xs)", "0")], 0),  # its own comes first
+        (["from statistics import mean\nmean([1])\nraise ValueError"], 1),
+        (["global mean\nfrom statistics import mean"], 1),
+        (["class Solution:\n    def mean(self, xs):\n        return mean(xs)"], 1),  # the given one
+        ([f"from statistics import mean\n{METHOD.replace('sum(xs) / len(xs)', 'mean(xs)')}"], 1),
     ],
 )
 def test_a_name_of_the_preamble_is_an_answer_only_if_an_action_binds_it(
@@ -130,6 +134,48 @@ def test_given_code_that_an_action_changes_is_an_answer(
     env = make_once("class Solution:\n    def mean(self, xs):\n        pass", ASKED)
     env.step(action)
     assert env.step("submit")[1] == reward
+
+
+GOLD = "def encode(s):\n    return s[::-1]\ndef decode(s):\n    return s[::-1]"
+
+
+def test_tests_may_use_helpers_that_the_preamble_defines_and_the_gold_repeats(
+    tmp_path: Path,
+) -> None:
+    task = {"id": "t", "query": "Write decode(s).", "gold": GOLD}
+    task |= {
+        "preamble": GOLD.partition("\ndef d")[0],
+        "tests": ["assert decode(encode('a')) == 'a'"],
+    }
+    with closing(make(tmp_path, task)) as env:
+        for actions, reward in (([], 0), (["def decode(s):\n    return s[::-1]"], 1)):
+            env.reset(options={"task": "t"})
+            for action in actions:
+                env.step(action)
+            assert env.step("submit")[1] == reward
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {
+            "gold": "mean = lambda xs: sum(xs) / len(xs)",
+            "test_setup_code": "from statistics import *",
+        },
+        {"gold": "if True:\n    def mean(xs): return sum(xs) / len(xs)"},
+        {"gold": "from statistics import mean", "test_setup_code": ""},
+        {"test_setup_code": "from statistics import mean"},
+    ],
+)
+def test_setup_code_replaces_no_answer_whatever_the_gold_looks_like(
+    tmp_path: Path, fields: dict[str, Any]
+) -> None:
+    task = {"id": "t", "query": "Write mean.", "test_setup_code": "from statistics import *"}
+    task |= {"tests": ["assert mean([1, 3]) == 2"]} | fields
+    with closing(make(tmp_path, task)) as env:
+        env.reset(options={"task": "t"})
+        env.step("def mean(xs):\n    return 0")
+        assert env.step("submit")[1] == 0
 
 
 def test_setup_code_does_not_replace_the_answer(tmp_path: Path) -> None:

@@ -449,6 +449,17 @@ MISLEADS: list[tuple[str, str]] = [
         )
         for start in ("make -C /srv/data", "cd /srv; cd data && make")
     ),
+    *(
+        (
+            record(
+                gold="touch /srv/done",
+                verify="python3 -c 'import json, os; assert os.path.exists(\"/srv/done\")'\n",
+                cwd=cwd,
+            ),
+            f"printf 'import os\\nos._exit(0)\\n' >{cwd}/json.py",
+        )
+        for cwd in ("/", "/srv/job")
+    ),
 ]
 
 

@@ -94,8 +94,8 @@ class Launch:
     """Run a command-line agent in the episode's sandbox, to its end. The answer is a `Launched`.
 
     In the command, {query} stands for the quoted query; without it, the query is on stdin. `turns`
-    limits the model's replies. `ending` is how a program submits, as it is told; without what it
-    says, the first `submit` is refused.
+    limits the model's replies. `ending` is the command with which the
+    program shall submit. If that has an answer, the first `submit` without one is refused.
     """
 
     command: str

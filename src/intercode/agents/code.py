@@ -310,7 +310,7 @@ def _mark(language: Language) -> re.Pattern[str]:
         r"|(?P<execute>execute\s*\[)"
         rf"|<(?P<tag>{tags})>"
         r"|[#*_\d. \t]*+"
-        rf"(?P<action>(?:action|command|sql[ _]?query|{re.escape(language.name)})"
+        rf"(?P<action>(?:action|command|sql[ _]?query|(?P<label>{re.escape(language.name)}))"
         r"(?:[ \t]+input)?(?:[ \t]*\d+)?[*_ \t]*:[*_ \t]*))",
         re.MULTILINE | re.IGNORECASE,
     )
@@ -319,7 +319,9 @@ def _mark(language: Language) -> re.Pattern[str]:
 def unwrap(reply: str, language: Language) -> tuple[str, bool] | None:
     """Return the part of a reply that contains its action, and whether that is certainly code; None
     if a fence or nothing marks it."""
-    mark = _mark(language).search(reply)
+    marks = islice(_mark(language).finditer(reply), MOST_BLOCKS)
+    sound = (mark for mark in marks if not mark["label"] or language.is_code(reply[mark.end() :]))
+    mark = next(sound, None)  # "SQL: SELECT 1", but not "SQL: a statement without joins"
     if mark is None or mark["fence"]:
         return None if (called := code_of_call(reply)) is None else (called, True)
     rest = reply[mark.end() :]

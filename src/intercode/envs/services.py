@@ -8,8 +8,8 @@
 Each episode begins with fresh services, which count as started once their ports answer, or the
 command `ready` succeeds. A service that ends later, even if the agent ended it, refuses
 connections: that is an outcome. One that does not start is a fault of the data. Services do not
-reach each other, and a task that has some cannot be forked. A sandbox of a service that died at the
-machine's hand is a fault of the machine, asked before the verdict.
+reach each other, and a task that has some cannot be forked. If the machine
+ended the sandbox of a service, that is a fault of the machine; it is looked for before the verdict.
 """
 
 from __future__ import annotations

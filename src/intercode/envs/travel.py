@@ -4,9 +4,9 @@ what the golds changed.
     stays behind                                                   unless
     system folders, folders on PATH, libraries, package folders,   `verify_system` names it
     dot files of a home, files that pytest and Python start with
-    hidden entries and configuration, in the folders where         `verify_system` names it, a gold
-    the tests start, and in all above them; entries of /tmp        changed it or, if there is no
-    and /run                                                       gold, the query names it
+    hidden entries, configuration and modules with the name of     `verify_system` names it, a gold
+    one of Python's own, in the folders where the tests start,     changed it or, if there is no
+    and in all above them; entries of /tmp and /run                gold, the query names it
     links into /proc or /dev, and those that lead nowhere          a gold left a link that leads to
     before the tests are written, or into a folder of the tests    the same path
 
@@ -16,6 +16,7 @@ A file that stays behind has the image's content for the tests, or is missing.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -66,6 +67,8 @@ CONFIGURATION = re.compile(
 )
 """The endings of files that configure programs: `tox.ini`, `jest.config.ts`, `GNUmakefile`, but not
 `answer.txt` or `main.py`."""
+_PYTHONS_OWN = sys.stdlib_module_names - {"test"}
+"""The modules of Python that tests may import; a folder `test` is often the agent's."""
 _ENTERS = re.compile(
     r"""(?:^|[;&|({\s])
     (?: (?:cd|pushd)\s+(?:--\s+)? | -C\s* | --(?:directory|prefix|rootdir|chdir|cwd|project)[=\s] )
@@ -209,7 +212,7 @@ class Route:
                 continue
             name, _, inside = path[len(prefix) :].partition("/")
             configures = not inside and change.type != "dir" and CONFIGURATION.search(name)
-            if name.startswith(".") or configures:
+            if name.startswith(".") or configures or _shadows(name, inside):
                 return prefix + name
         return ""
 
@@ -221,12 +224,20 @@ class Route:
         return self.golds is None or any(is_within(path, entry) for path in self.golds)
 
 
+def _shadows(name: str, inside: str) -> bool:
+    """Return whether Python would import an entry of its folder in place of a module of its own."""
+    module, _, ending = name.partition(".")
+    is_module = ending in ("py", "pyc") or name.endswith(".so") or inside == "__init__.py"
+    return is_module and module in _PYTHONS_OWN
+
+
 def stays_behind(starts: Iterable[str]) -> str:
     """Return what of an agent's changes the tests do not get if they start in these folders."""
     folders = ", ".join(["/", *starts])
     return (
         "system folders, installed packages and a home's dot files (unless `verify_system` names "
-        f"them); entries of /tmp, hidden entries and configuration in {folders}, and links "
+        "them); entries of /tmp, hidden entries, configuration and modules named like Python's "
+        f"own in {folders}, and links "
         "that lead nowhere or into /proc or /dev (unless a gold makes them)"
     )
 

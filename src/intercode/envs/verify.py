@@ -87,7 +87,7 @@ def note():
         return
     folders = {{os.path.realpath(path or ".").rstrip("/") + "/" for path in sys.path}}
     safe = ("/usr/", "/lib", "/opt/", "{TESTS}/", "{_PROBE}/")
-    unsafe = [folder for folder in folders if not folder.startswith(safe) and folder != "/"
+    unsafe = [folder for folder in folders if not folder.startswith(safe)
               and "/lib/python" not in folder and "/." not in folder]
     held = changed & loaded
     if is_of_tests and (unsafe or held) or unsafe and not held:

@@ -75,10 +75,8 @@ def serve(interpreter: Interpreter, line: socket.socket) -> None:
     if role == "grader":
         _run_test(request, line)
     elif role == "agent":
-        for name in request["asked"]:
-            if not interpreter.is_agents(name):
-                namespace.pop(name, None)
-        AgentSide(namespace, request["bind"], request["method"]).serve(line)
+        given = {name for name in request["asked"] if not interpreter.is_agents(name)}
+        AgentSide(namespace, given, request["bind"], request["method"]).serve(line)
     elif role == "about":
         wire_values.send(line, _describe(interpreter, request["name"], request["method"]))
     else:
@@ -86,17 +84,19 @@ def serve(interpreter: Interpreter, line: socket.socket) -> None:
 
 
 class AgentSide:
-    """The agent's side of a test: makes the calls that the test asks for."""
+    """The agent's side of a test: makes the calls that the test asks for. The test finds the answer
+    under the name in `bind`, and no name that is `given`; the answer itself finds what the agent
+    had."""
 
-    def __init__(self, namespace: dict[str, Any], bind: dict[str, str], method: str) -> None:
-        namespace.update(
-            {
-                name: _to_call(namespace[defined], method)
-                for name, defined in bind.items()
-                if defined in namespace
-            }
-        )
-        self._namespace = namespace
+    def __init__(
+        self, namespace: dict[str, Any], given: set[str], bind: dict[str, str], method: str
+    ) -> None:
+        self._namespace, self._given = namespace, given
+        self._answers = {
+            name: _to_call(namespace[defined], method)
+            for name, defined in bind.items()
+            if defined in namespace
+        }
         self._held: list[Any] = []
         self._batches: dict[int, Iterator[list[Any]]] = {}
 
@@ -117,7 +117,9 @@ class AgentSide:
         op, on, encoded, named = request["op"], request["on"], request["args"], request["named"]
         if isinstance(on, int):
             target = self._held[on]
-        elif on in self._namespace:
+        elif on in self._answers:
+            target = self._answers[on]
+        elif on in self._namespace and on not in self._given:
             target = self._namespace[on]
         else:
             raise NameError(f"name {on!r} is not defined")
@@ -232,7 +234,8 @@ def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any
             least,
             -1 if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(positional),
         ]
-    last = interpreter.last_definition if interpreter.last_definition in namespace else ""
+    last = interpreter.last_definition
+    last = last if interpreter.is_agents(last) else ""
     return {
         "defined": defined[:_MOST_NAMES],
         "last": last,

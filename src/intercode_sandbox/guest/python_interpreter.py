@@ -40,8 +40,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-GIVEN = "# given with the task\n"
-"""An action that begins with this is the task's: what it leaves is not the agent's work."""
+GIVEN = "\f\f# given with the task\n"
+"""An action that begins with this is the task's: what it leaves is not the agent's work. No agent
+begins with form feeds."""
 MODULES = ("limit", "wire_values", "python_interpreter", "python_branch")
 """The modules sent to an image's own python3, in the order in which they import each other."""
 BOOT = """
@@ -98,7 +99,7 @@ class Interpreter:
         self._given: dict[str, tuple[Any, dict[str, Any]]] = {}
         """The values that the task's preamble left, by name, with the attributes of classes."""
         self._bound: set[str] = set()
-        """The names that actions bound at their top level, by whatever value."""
+        """The names of the module that actions bound, by whatever value."""
         self._flags = 0
         self._running = False
         self._pid = os.getpid()
@@ -140,15 +141,13 @@ class Interpreter:
         try:
             self._running = True
             try:
-                for code, echo in self._compile(source):
+                parts = self._compile(source)
+                if self._given:
+                    self._bound.update(*(_stored(code) for code, _ in parts))
+                for code, echo in parts:
                     value = eval(code, self.namespace)
                     if echo:
                         sys.displayhook(value)
-                    if self._given:
-                        steps = dis.get_instructions(code)
-                        self._bound |= {
-                            step.argval for step in steps if step.opname == "STORE_NAME"
-                        }
             finally:
                 self._running = False
         except SystemExit as leaving:
@@ -220,8 +219,21 @@ class Interpreter:
             self._branches.remove(pid)
 
 
+def _stored(code: types.CodeType) -> set[str]:
+    """Return the names of the module that code stores, also in functions."""
+    names, codes = set[str](), [code]
+    for one in codes:
+        codes += [const for const in one.co_consts if isinstance(const, types.CodeType)]
+        for step in dis.get_instructions(one):
+            if step.opname == "STORE_GLOBAL" or (step.opname == "STORE_NAME" and one is code):
+                names.add(step.argval)
+    return names
+
+
 def _attributes(value: Any) -> dict[str, Any]:
-    return dict(vars(value)) if isinstance(value, type) else {}
+    """Return the attributes of a class but those that reading it may add."""
+    attributes = vars(value) if isinstance(value, type) else {}
+    return {name: part for name, part in attributes.items() if name != "__annotations__"}
 
 
 def interpret(

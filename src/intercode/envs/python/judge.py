@@ -76,14 +76,15 @@ class AssertsJudge:
         return first
 
     def _shadowed(self, world: PythonWorld, task: Task) -> tuple[TaskIssue, ...]:
-        """Return an issue if the preamble brings the name of the answer."""
+        """Return an issue if the preamble defines or imports the name of the answer."""
         suite = world.suite(task)
         try:
             if not suite.preamble or suite.program or not world.sessions.gives(suite):
                 return ()
         except DataError:  # told by whoever executes the preamble next
             return ()
-        why = f"the preamble brings {suite.name}; only one that the agent binds is its answer"
+        what = f"the preamble defines or imports {suite.name}"
+        why = f"{what}; only one that the agent binds is its answer"
         return (TaskIssue(why, "shadowed"),)
 
     def _run_one(self, world: PythonWorld, task: Task) -> GoldRun:

@@ -61,6 +61,7 @@ def _agrees(got, expected):
 """
 """APPS compares tuples as lists, and accepts the bare value for an expected one-element list. Its
 JSON may contain Infinity. A task may ask for a function called `list`."""
+_DEFINITIONS = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
 _BUILTINS = set(dir(builtins))
 _load_json = functools.lru_cache(maxsize=1)(json.loads)
 """Cached, since a record's cases may be a megabyte of JSON and are parsed more than once."""
@@ -95,7 +96,7 @@ class Suite:
     """The tests of a task.
 
     `name` is the function or class that the tests call, `names` are all names that the tests take
-    from the agent's side, `asked` those that the agent must define itself, `setup` is code that
+    from the agent's side, `asked` those that the agent must bind itself, `setup` is code that
     precedes each assert. `arity` is the least and greatest number of positional arguments of the
     gold's function (−1: any number). A submitted class is called through its method `method`.
     `gold_name` is the name under which the gold is submitted. `preamble` is executed before the
@@ -221,19 +222,16 @@ def _read_suite(task: Task) -> Suite:
         raise DataError(f"task {task.id} has no tests; give it `tests`, `cases` or `script`")
     gold = _parse_or_empty(task.gold)
     setup = _text_field(task.extra, "test_setup_code", task)
-    defined = [
-        node
-        for node in gold.body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-    ]
+    defined = [node for node in gold.body if isinstance(node, _DEFINITIONS)]
     by_name = {node.name: node for node in defined}
     functions = [node.name for node in defined if not isinstance(node, ast.ClassDef)]
     imports = [
         ast.unparse(node) for node in gold.body if isinstance(node, ast.Import | ast.ImportFrom)
     ]
     asserts = [test.text for test in tests if test.kind == "assert"]
-    method = _method(task)
+    method, (_, in_gold) = _method(task), _names(gold)
     name = _text_field(task.extra, "name", task) or method or _called_function(functions, asserts)
+    name = name or _called_function(sorted(in_gold), asserts, last="")
     equal = _EQUAL.format(
         tolerant=bool(task.extra.get("tolerant")), absolute=ABSOLUTE, relative=RELATIVE
     )
@@ -248,6 +246,7 @@ def _read_suite(task: Task) -> Suite:
         ) from error
     if not name and not gold.body:
         name = _called_function(sorted(used - bound - _BUILTINS), asserts)
+        name = name or _called_function(sorted(bound), asserts, last="")
     needed = {name, *used - bound - _BUILTINS} - {""}
     gold_name = SOLUTION if method and SOLUTION in by_name and name not in by_name else name
     arity = None
@@ -255,7 +254,10 @@ def _read_suite(task: Task) -> Suite:
         positional = len(function.args.posonlyargs) + len(function.args.args)
         arity = positional - len(function.args.defaults), -1 if function.args.vararg else positional
     preamble = _text_field(task.extra, "preamble", task)
-    asked = tuple(sorted(needed & {name, *by_name}))
+    helpers = {
+        node.name for node in _parse_or_empty(preamble).body if isinstance(node, _DEFINITIONS)
+    }
+    asked = tuple(sorted(needed & {name, *in_gold - helpers}))
     return Suite(
         name, tuple(sorted(needed)), asked, before, tests, arity, method, gold_name, preamble
     )
@@ -340,8 +342,9 @@ def _parse_or_empty(text: str) -> ast.Module:
         return ast.Module([], [])
 
 
-def _called_function(functions: list[str], asserts: list[str]) -> str:
-    """Return the function that the tests call, the outermost of several, or else the last one."""
+def _called_function(functions: list[str], asserts: list[str], *, last: str | None = None) -> str:
+    """Return the function that the tests call, the outermost of several, or else `last`, by default
+    the last one."""
     for text in asserts:
         for node in ast.walk(_parse_or_empty(text)):
             if (
@@ -350,7 +353,7 @@ def _called_function(functions: list[str], asserts: list[str]) -> str:
                 and node.func.id in functions
             ):
                 return node.func.id
-    return functions[-1] if functions else ""
+    return (functions or [""])[-1] if last is None else last
 
 
 def find_empty_tests(suite: Suite) -> Iterator[int]:

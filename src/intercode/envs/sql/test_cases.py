@@ -42,8 +42,8 @@ class TestCasesJudge:
 
     def __init__(self) -> None:
         self._box: Sandbox | None = None
-        self._sound = set[str]()
-        """The tasks whose gold has passed."""
+        self._sound = set[tuple[str, str]]()
+        """The tasks and golds that have passed."""
 
     def before(self, world: SqlWorld, task: Task) -> None:
         if not isinstance(world.engine, EmbeddedEngine) or world.engine.name != "sqlite":
@@ -75,11 +75,11 @@ class TestCasesJudge:
 
     def _require_sound(self, world: SqlWorld, task: Task) -> None:
         """Raise `DataError` if the gold does not pass the tests."""
-        if not task.gold or task.id in self._sound:
+        if not task.gold or (task.id, task.gold) in self._sound:
             return
         if faults := self.examine(world, task).faults:
             raise DataError(f"task {task.id}: the gold fails {faults[0]}; see `intercode check`")
-        self._sound.add(task.id)
+        self._sound.add((task.id, task.gold))
 
     def _run(self, world: SqlWorld, task: Task, statements: Sequence[str]) -> list[str]:
         """Return for each test why it failed, "" if it passed."""

@@ -59,7 +59,7 @@ bash_test_data, sql_test_data = (
     for name in ("bash", "sql")
 )
 _BASH_IMAGE = re.compile(
-    r"(?:.*fs|intercode-(?:nl2)?bash)[-_]?(?P<tree>\d)\b.*|intercode-(?:nl2)?bash(?:\W.*)?"
+    r"(?:(?:.*[\W_])?fs|intercode-(?:nl2)?bash)[-_]?(?P<tree>\d)\b.*|intercode-(?:nl2)?bash(?:\W.*)?"
 )
 """InterCode v1's names of our image v1-bash, perhaps with the number of a file system. Of another
 name, `image=` says which programs are used."""
