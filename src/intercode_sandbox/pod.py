@@ -34,6 +34,7 @@ from intercode_sandbox.base import Limits
 from intercode_sandbox.errors import SandboxUnavailable, UsageError
 from intercode_sandbox.guest import wire
 from intercode_sandbox.guest.layers import OPAQUE, WHITEOUT
+from intercode_sandbox.guest.mounts import PLAYERS_SUBMIT
 from intercode_sandbox.host import ENVIRONMENT, guest_python, start_clean
 from intercode_sandbox.local import (
     ALLOWING,
@@ -217,8 +218,11 @@ def _copy_host_folders(folders: tuple[str, ...], hidden: tuple[str, ...]) -> Pat
             subprocess.run(["tar", "-C", str(target), "-xpf", "-"], stdin=pack.stdout, check=True)
         if pack.returncode:
             raise OSError(f"{', '.join(folders)} cannot be copied; see tar's messages above")
+        if "/usr/local" in hidden:
+            (target / "usr/local/bin").mkdir()
+            (target / "usr/local/bin/submit").symlink_to(PLAYERS_SUBMIT)
 
-    key = hashlib.sha256(repr((state, hidden)).encode()).hexdigest()[:32]
+    key = hashlib.sha256(repr((state, hidden, PLAYERS_SUBMIT)).encode()).hexdigest()[:32]
     return cache.folder("userland", key, build)
 
 

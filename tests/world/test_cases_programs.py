@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from faults import PROGRAMS, definitions, rows
+from faults import definitions
 from kept import needs_bwrap
 from loopback import Server, serving
 
@@ -180,15 +180,13 @@ def test_a_servers_error_inside_a_stream_is_no_reward(
 
 PLACES = {
     "a file in HOME": "mkdir -p ~/.mine; touch ~/.mine/log; submit",
-    "submit without PATH": "env -i /bin/sh -c submit || rm /box/new",
+    "submit without PATH": "env -i /bin/sh -c 'submit x' || rm /box/new",
     "only the work": "submit",
 }
 """P1 of faults.md: what comes after the work."""
 
 
-@pytest.mark.parametrize(
-    "name", rows(PLACES, {PROGRAMS: ["a file in HOME", "submit without PATH"]})
-)
+@pytest.mark.parametrize("name", PLACES)
 def test_what_a_program_keeps_for_itself_costs_nothing(
     streams: tuple[SimpleNamespace, Stage, Any], name: str
 ) -> None:
@@ -197,7 +195,8 @@ def test_what_a_program_keeps_for_itself_costs_nothing(
     rollout = stage.play(
         ("chat/completions",), "chat/completions", server, f"{AGENT}; {PLACES[name]}"
     )
-    assert (rollout.reward, rollout.episode.turns[-1].action) == (1.0, "submit")
+    assert rollout.reward == 1.0
+    assert rollout.episode.turns[-1].action.startswith("submit")
 
 
 @pytest.fixture(scope="module")

@@ -389,6 +389,27 @@ class GoldOutcome:
     texts: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class OwnFiles:
+    """The hidden entries of a home, in which programs keep settings, logs and histories. What is
+    new there is not part of their work, unless the task is about that entry. `before` are the paths
+    in them, and the home, that were there when the program began."""
+
+    home: str
+    before: frozenset[str]
+
+    def entry(self, path: str) -> str:
+        """Return the hidden entry that a new path is in, or the home if that is new itself; "" for
+        any other path."""
+        within = f"{self.home}/"
+        if path in self.before or not f"{path}/".startswith(within):
+            return ""
+        name = path.removeprefix(within).partition("/")[0]
+        if path == self.home:
+            return path
+        return f"{within}{name}" if name.startswith(".") else ""
+
+
 class Workspace:
     """A sandbox, and the result of its last action."""
 
@@ -399,6 +420,8 @@ class Workspace:
         """The result of the last action, and the one whose output is the answer."""
         self.skips_missing = False
         """Messages of bash about an action that it cannot execute are not part of the answer."""
+        self.own_files: OwnFiles | None = None
+        """Where a program that plays this episode keeps files of its own."""
         self._clean, self._sealed = True, tuple[str, ...]()
         self._services = Services(spec.services)
 
@@ -425,7 +448,7 @@ class Workspace:
                 self._replace_sandbox(self.spec)
                 if sealed and self.seal(*sealed):
                     self.sandbox.reset()
-        self._clean, self.last, self.answer = True, _NOTHING, _NOTHING
+        self._clean, self.last, self.answer, self.own_files = True, _NOTHING, _NOTHING, None
         if (cwd := self.spec.cwd) and self.sandbox.exec(
             "", argv=["bash", "-c", "[[ -d $1 ]]", "bash", cwd], cwd="/"
         ).exit_code == 1:

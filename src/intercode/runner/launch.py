@@ -18,9 +18,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import PurePosixPath
+from posixpath import normpath
 from typing import Any
 
 from intercode.agents.base import Launch, Launched
+from intercode.envs.workspace import OwnFiles
 from intercode.errors import ModelError, SandboxError, UsageError
 from intercode.runner.recorder import Recorder, require_server
 from intercode.types import Completed, Episode, Turn
@@ -33,14 +35,26 @@ GRACE = 10.0
 """Seconds that a program may go on after it submitted, or was refused."""
 KEPT = 4096
 """Characters that are kept of the end of what a program prints."""
+_LINK = "/usr/local/bin/submit"
+"""Where programs find `submit` that do not hand their PATH on, while one runs."""
+_BEFORE = f"""
+[[ -e {_LINK} || ! -d {PurePosixPath(_LINK).parent} ]] || ln -s {FOLDER}/bin/submit {_LINK}
+printf '%s\\0' "$HOME"
+cd "$HOME" 2>/dev/null &&
+    find . -mindepth 1 -maxdepth 1 ! -name '.*' -prune -o -printf '%p\\0' 2>/dev/null
+:
+"""
+_AFTER = f"[[ $(readlink {_LINK}) != {FOLDER}/bin/submit ]] || rm -f {_LINK}"
+_NAMES = 8 << 20
+"""Bytes of the names of hidden files in a home, beyond which none is known to be new."""
 _TIMES = str(FOLDER / "times")
 _CLOCK = re.compile(r"(\d+)m([\d.]+)s")
 """A time that `times` of Bash prints."""
 _SUBMIT = """#!/bin/bash
 # submit [ANSWER]: end the work; ANSWER may have several words
 answer="$*"
-if [[ $# = 0 && {ending} != submit && ! -e ${{0%/*}}/../asked ]]; then
-    touch "${{0%/*}}/../asked"
+if [[ $# = 0 && {ending} != submit && ! -e {folder}/asked ]]; then
+    touch {folder}/asked
     echo {told} >&2
     exit 2
 fi
@@ -67,18 +81,20 @@ def launch(
     Raises `ModelError` if the model's server was at fault when the program ended, and `UsageError`
     for an environment without such a sandbox, and for a program that does not start.
     """
-    sandbox = _sandbox_of(env)
+    workspace = _workspace_of(env)
+    sandbox: Sandbox = workspace.lend_sandbox()
     server = require_server(model)
     listener, asks = sandbox.listen(0), request.query.partition("\n\n")[0]
     with Recorder(listener, server, turns, asks, request.turns, stop) as recorder:
         _, port = recorder.listener.getsockname()
         _write_submit(sandbox, request, port, recorder.token)
         command = request.command.replace("{query}", shlex.quote(request.query))
+        cwd, workspace.own_files = _look(sandbox)
         began = time.monotonic()
         done = sandbox.run(
             ["bash", "-c", f"trap 'times > {_TIMES}' EXIT; PATH={FOLDER}/bin:$PATH; {command}"],
             stdin=b"" if "{query}" in request.command else request.query.encode(),
-            cwd=sandbox.exec("", argv=["pwd"]).output.rstrip("\n"),
+            cwd=cwd,
             env={**_variables(port, recorder.token), **request.env},
             timeout=min(seconds or SECONDS, SECONDS),
             ends=lambda: bool(
@@ -88,6 +104,7 @@ def launch(
             ),
         )
         facts = _facts(done, time.monotonic() - began, sandbox)
+        sandbox.exec("", argv=["bash", "-c", _AFTER], cwd="/")
         recorder.add_actions()
         if recorder.crash is not None:
             raise recorder.crash
@@ -136,19 +153,30 @@ def _write_submit(sandbox: Sandbox, request: Launch, port: int, token: str) -> N
         "or `submit` once more if the task asks for nothing."
     )
     ending, told = shlex.quote(request.ending), shlex.quote(told)
-    script = _SUBMIT.format(port=port, token=token, ending=ending, told=told)
+    script = _SUBMIT.format(port=port, token=token, ending=ending, told=told, folder=FOLDER)
     sandbox.write(str(FOLDER / "bin" / "submit"), script.encode(), mode=0o755)
 
 
-def _sandbox_of(env: Any) -> Sandbox:
+def _workspace_of(env: Any) -> Any:
     workspace = getattr(getattr(env, "world", None), "workspace", None)
     if workspace is None or not getattr(getattr(env, "language", None), "is_shell", False):
         raise UsageError(
             "a command-line agent (exec:COMMAND) needs an environment whose actions are Bash: "
             "bash, ctf or harbor"
         )
-    sandbox: Sandbox = workspace.lend_sandbox()
-    return sandbox
+    return workspace
+
+
+def _look(sandbox: Sandbox) -> tuple[str, OwnFiles | None]:
+    """Return the session's folder, and what is hidden in the home before the program begins; None
+    if there is too much of that. Link `submit` to where programs find it without a PATH."""
+    cwd = sandbox.exec("", argv=["pwd"]).output.rstrip("\n")
+    listing = sandbox.run(["bash", "-c", _BEFORE], cwd=cwd, output=_NAMES)
+    home, *names = listing.stdout.decode("utf-8", "surrogateescape").split("\0")
+    if listing.exit_code != 0 or "output" in listing.limits:
+        return cwd, None
+    before = frozenset(normpath(f"{home}/{name}") for name in names if name)
+    return cwd, OwnFiles(home.rstrip("/"), before)
 
 
 def _variables(port: int, token: str) -> dict[str, str]:

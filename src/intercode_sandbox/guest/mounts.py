@@ -49,6 +49,9 @@ _MASKED = (
     "timer_stats",
 )
 _HIDDEN = "/hidden"
+PLAYERS_SUBMIT = "/dev/shm/agent/bin/submit"
+"""The command of programs that play in a sandbox, which have it only while they do. The link on the
+usual PATH leads them to it if they hand their own PATH on to nothing."""
 """A layer of whiteouts that hides the copied files."""
 _USERLAND = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 """Folders of programs, which are not copied: they are large, and agents seldom remove files
@@ -200,7 +203,11 @@ def build(config: MountConfig, inherited: int | None, sealed: Sequence[str] = ()
         kernel.bind(path, ROOT + path)
     for path in config.covered:
         if os.path.isdir(ROOT + path):  # what is below such a folder is gone already
-            kernel.mount("tmpfs", ROOT + path, "tmpfs", kernel.RDONLY, "size=0,mode=755")
+            kernel.mount("tmpfs", ROOT + path, "tmpfs", 0, "size=64k,mode=755")
+            if path == "/usr/local":
+                os.mkdir(f"{ROOT}{path}/bin")
+                os.symlink(PLAYERS_SUBMIT, f"{ROOT}{path}/bin/submit")
+            kernel.mount("none", ROOT + path, flags=kernel.REMOUNT | kernel.RDONLY)
     kernel.bind("/dev", ROOT + "/dev")
     kernel.mount(
         "devpts",
