@@ -17,6 +17,7 @@ imports this module.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from inspect import isfunction
@@ -102,7 +103,8 @@ class Options:
         if unknown := sorted(given.keys() - set(names)):
             raise UsageError(f"{owner} takes no {', '.join(unknown)}; it takes {', '.join(names)}")
         for name, _, declared in cls.declared():
-            if declared.names == "file" and isinstance(given.get(name), list | tuple | set):
+            several = isinstance(given.get(name), list | tuple | set)
+            if declared.names == "file" and declared.kind != "texts" and several:
                 raise UsageError(
                     f"{name} of {owner} is one path, not {given[name]!r:.100}; for several, "
                     "prepare one environment for each (RolloutPool takes a list of them)"
@@ -126,6 +128,13 @@ def code_options(options: Options) -> dict[str, Any]:
         for name, _, option in options.declared()
         if option.names == "code"
     }
+
+
+def split_agent(name: str) -> tuple[str, str]:
+    """Return the name that `--agent NAME=exec:COMMAND` gives to a program, or "", and the rest."""
+    label, equals, rest = name.partition("=")
+    is_named = equals and rest.startswith("exec:") and re.fullmatch(r"[\w.+-]+", label)
+    return (label, rest) if is_named else ("", name)
 
 
 def _gold_fields(text: str) -> list[str]:
@@ -312,11 +321,11 @@ class SandboxOptions(EnvOptions):
         " namespaces cannot be made]",
         metavar="local|pod|docker|module:Class|path.py:Class", names="code", plain=r"\w+",
     )  # fmt: skip
-    agent_files: str | Path | None = option(
-        None, "Environment",
+    agent_files: str | Path | Sequence[str | Path] = option(
+        (), "Environment",
         "Put a copy of this folder, with the program of --agent exec:COMMAND, into the sandbox at"
-        " its own path.",
-        kind="path", names="file",
+        " its own path. May be repeated.",
+        kind="texts", metavar="DIR", names="file",
     )  # fmt: skip
     limits: Limits | None = None
 
@@ -416,13 +425,14 @@ class RunOptions(Options):
         " plan_solve, plan_solve_refine, tools, best_of[:N], tree_search. Without a model: gold"
         " (plays the reference solution), noop (submits at once), retrieval (copies the gold of a"
         " similar task), nearest (copies it with this task's names), replay:RUN, static:FILE. A"
-        " program in the task's sandbox: exec:COMMAND. Your own: module:function or"
-        " path.py:function.",
+        " program in the task's sandbox: exec:COMMAND, or NAME=exec:COMMAND. Your own:"
+        " module:function or path.py:function.",
         names="code", plain=r"\w+|best_of:\d+",
     )  # fmt: skip
     agent_env: Sequence[str] = option(
         (), "Agent and model",
-        "Set a variable for the program of --agent exec:COMMAND. May be repeated.",
+        "Set a variable for the program of --agent exec:COMMAND; VALUE may contain {base_url},"
+        " {key} and {model}. May be repeated.",
         kind="texts", metavar="NAME=VALUE",
     )  # fmt: skip
     model: str | None = option(

@@ -70,7 +70,7 @@ CASES = {
         ),
         wrong="echo 'echo 5' >/srv/run.sh",
         behind={"echo 'cat /.four' >/srv/run.sh; echo 4 >/.four": "/.four"},
-        said="hidden entries and configuration in /",
+        said="hidden entries, configuration and modules",
     ),
     "a file of / is changed, another removed": Case(
         setup="echo 1 >/old; echo 1 >/count",
@@ -111,7 +111,7 @@ CASES = {
         wrong="echo 'echo 8' >src/run.sh",
         fields={"cwd": "/srv/app"},
         behind={"echo limit=9 >settings.ini": "/srv/app/settings.ini"},
-        said="configuration in /",
+        said="configuration and modules",
     ),
     "configuration in a folder above the tests": Case(
         setup=PROJECT,

@@ -452,6 +452,141 @@ def test_the_main_conversation_gets_its_turns_and_all_others_together_as_many(
     assert list(asked.values()) == [("turns", 3), ("turns", 3), ("stopped", 4)]
 
 
+AGENTS = """
+import threading
+bash = [{"type": "function", "function": {"name": "bash"}}]
+def agent(told, first, turns, messages=None, **more):
+    messages = [] if messages is None else messages
+    messages += [] if messages else [{"role": "user", "content": first}]
+    for turn in range(turns):
+        ask({"role": "system", "content": told}, *messages, **more)
+        messages += [{"role": "assistant", "content": "touch /box/new"}]
+        messages += [{"role": "user", "content": f"done {turn}"}]
+query, main = "Make the file /box/new.", []
+agent("a title", query, 1)
+agent("code", query, 1, main, tools=bash)
+others = [("explore", "Make the list a.", 1), ("explore", "Make the list b.", 99)]
+started = [threading.Thread(target=agent, args=one, kwargs={"tools": bash}) for one in others]
+[thread.start() for thread in started]
+[thread.join() for thread in started]
+agent("code", query, 2, main, tools=bash)
+open("/box/new", "w").close()
+"""
+
+
+def test_further_agents_are_conversations_of_their_own_with_a_limit_of_their_own(
+    play: Play, server: Server
+) -> None:
+    touch, _ = play(f"python3 /opt/talker.py {shlex.quote(AGENTS)}", turns=3)
+    assert (touch.success, touch.ended, touch.error) == (True, "stopped", None)
+    asked = [turn.ask for turn in touch.turns if turn.ask]
+    told = [(ask[0]["content"], ask[1]["content"][:15]) for ask in asked]
+    main, explorers = ("code", "Make the file /"), ("explore", "Make the list a")
+    assert sorted(told) == sorted(
+        [("a title", "Make the file /"), *[main] * 3, explorers, ("explore", "Make the list b")]
+    )
+    acted = [turn.ask[0]["content"] for turn in touch.turns if turn.ask and turn.action]
+    assert acted == ["code", "code"]
+
+
+PROBE = r"""
+import gzip, http.client, json, os
+host, key = os.environ["OPENAI_BASE_URL"].split("/")[2], os.environ["OPENAI_API_KEY"]
+messages = [{"role": "user", "content": "Make the file"}]
+body = json.dumps({"model": "x", "messages": messages, "stream": False}).encode()
+def ask(method, path, body=None, chunked=False, **headers):
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    if not any("key" in name for name in headers):
+        headers["authorization"] = "Bearer " + key
+    connection = http.client.HTTPConnection(host)
+    content = iter([body[:9], body[9:]]) if chunked else body
+    connection.request(method, path, content, headers, encode_chunked=chunked)
+    answer = connection.getresponse()
+    return answer.status, len(answer.read())
+chat = "/v1/chat/completions"
+packed, bomb = gzip.compress(body), gzip.compress(b" " * (33 << 20))
+print(json.dumps({
+    "chunked": ask("POST", chat, body, chunked=True),
+    "gzip": ask("POST", chat, packed, content_encoding="gzip"),
+    "100": ask("POST", chat, body, expect="100-continue"),
+    "api-key": ask("POST", chat, body, api_key=key),
+    "x-goog-api-key": ask("POST", chat, body, x_goog_api_key=key),
+    "models": ask("GET", "/v1/models"),
+    "HEAD": ask("HEAD", "/v1/models"),
+    "OPTIONS": ask("OPTIONS", chat),
+    "zstd": ask("POST", chat, body, content_encoding="zstd"),
+    "not gzip": ask("POST", chat, body, content_encoding="gzip"),
+    "too large": ask("POST", chat, b" " * (33 << 20)),
+    "unpacked too large": ask("POST", chat, bomb, content_encoding="gzip"),
+    "values": ask("POST", chat, b"[" + b"[]," * 300000 + b"[]]"),
+    "text": ask("POST", chat, b"{"),
+    "elsewhere": ask("GET", "/health"),
+    "no key": ask("GET", "/v1/models", api_key="no"),
+}))
+"""
+ANSWERED = {"chunked", "gzip", "100", "api-key", "x-goog-api-key", "models", "HEAD", "OPTIONS"}
+STATUSES = {"zstd": 415, "not gzip": 400, "too large": 413, "unpacked too large": 413}
+STATUSES |= {"values": 413, "text": 400, "elsewhere": 404, "no key": 401}
+
+
+def test_requests_come_in_all_ways_of_http_and_are_bounded(play: Play) -> None:
+    touch, _ = play(f"python3 -c {shlex.quote(PROBE)}", turns=9)
+    came = json.loads(touch.outcomes["program"]["stdout"])
+    assert {name: status for name, (status, _) in came.items()} == (
+        dict.fromkeys(ANSWERED, 200) | STATUSES
+    )
+    assert (came["HEAD"][1], came["models"][1] > 0) == (0, True)
+    assert sum(turn.reply is not None for turn in touch.turns) == 5
+
+
+def test_a_mistake_of_the_recorder_is_not_the_programs(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(request: object) -> frozenset[str]:
+        raise ZeroDivisionError("of our own")
+
+    monkeypatch.setattr("intercode.runner.recorder.tools_of", fails)
+    with pytest.raises(ZeroDivisionError, match="of our own"):
+        play("python3 /opt/client.py chat/completions whole; submit 3")
+
+
+def test_three_programs_in_a_row_that_fail_stop_the_run(
+    factory: EnvFactory, server: Server
+) -> None:
+    language = intercode.BashEnv.language
+    command = "exec:python3 /opt/client.py chat/completions whole 1; echo lost it >&2; exit 3"
+    agent = make_agent(command, tasks=factory.tasks, language=language)
+    played = list[Episode]()
+    with pytest.raises(UsageError, match=r"(?s)3 faults in a row.*status 3; .*lost it"):
+        evaluate(
+            factory,
+            agent.strategy,
+            server.model,
+            tasks=factory.tasks,
+            epochs=9,
+            workers=1,
+            on_episode=played.append,
+        )
+    facts = [episode.outcomes["program"] for episode in played]
+    assert [(one["status"], one["stderr"]) for one in facts] == [(3, "lost it")] * 3
+
+
+def test_a_command_is_told_of_its_model_and_has_a_name(factory: EnvFactory, server: Server) -> None:
+    language = intercode.BashEnv.language
+    agent = make_agent(
+        "my.tool=exec:echo {base_url} {key} {model} {other} $GIVEN; submit 3",
+        tasks=factory.tasks,
+        language=language,
+        variables={"GIVEN": '{"url":"{base_url}","query":1}'},
+    )
+    assert agent.name == "my.tool"
+    (count,) = evaluate(factory, agent.strategy, server.model, tasks=factory.tasks[1:])
+    address, key, model, other, given = count.outcomes["program"]["stdout"].split()[:5]
+    assert address.startswith("http://127.0.0.1:")
+    assert (key[:3], model, other) == ("sk-", "large", "{other}")
+    assert json.loads(given) == {"url": address, "query": 1}
+
+
 def test_calls_and_reasoning_are_read_from_each_form() -> None:
     from intercode.models.forms import answer_of, question_of
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import faults
 import gymnasium
 import pytest
 from command_line_agents import (
@@ -125,7 +124,6 @@ def test_programs_get_through_what_providers_sent_and_it_is_recorded(
         assert (asked > 1) == goes_on
 
 
-@faults.wrong_today(faults.PROGRAMS, AssertionError)
 def test_a_program_that_ends_without_submitting_has_stopped(world: Path, tmp_path: Path) -> None:
     PROGRAMS["codex"].needed()
     words = next(reply for reply in streams(world) if not reply.calls)

@@ -3,7 +3,7 @@
     try_again | react | plan_solve | tools | best_of:N | tree_search | …     ask a model:
                                                                              docs/agents.md
     gold | noop | asker | guesser | retrieval | nearest
-    replay:PATH | static:PATH | exec:COMMAND | module:function
+    replay:PATH | static:PATH | [NAME=]exec:COMMAND | module:function
 
 `module:function` is the user's own strategy: a generator function of (task, protocol), which
 `own_agent` also gives the keywords `turns`, `language` and `prompts` if it has parameters of these
@@ -51,6 +51,7 @@ from intercode.agents.tools import tools
 from intercode.agents.try_again import PLAN_TEXTS, plan_solve, try_again
 from intercode.errors import UsageError, did_you_mean
 from intercode.language import Language
+from intercode.options import split_agent
 from intercode.plugins import load_plugin
 from intercode.types import Task
 
@@ -112,6 +113,7 @@ def make_agent(
         texts = load_prompts(form, language, *more, folder=prompts)
         return Agent(name, make(texts), True, texts.digest, samples)
 
+    label, name = split_agent(name)
     match name.partition(":"):
         case "try_again", "", "":
             return modelled("fence", lambda texts: try_again(texts, turns))
@@ -143,7 +145,7 @@ def make_agent(
         case "nearest", "", "":
             return Agent(name, nearest(tasks))
         case "exec", ":", command if command.strip():
-            return Agent(name, command_line(command, turns, variables), True)
+            return Agent(label or name, command_line(command, turns, variables), True)
         case "replay", ":", path if path and load:
             return Agent(name, replay(load(path)))
         case "static", ":", path if path and predictions:

@@ -93,8 +93,9 @@ class Act:
 class Launch:
     """Run a command-line agent in the episode's sandbox, to its end. The answer is a `Launched`.
 
-    In the command, {query} stands for the quoted query; without it, the query is on stdin. `turns`
-    limits the model's replies. `ending` is the command with which the
+    In the command and in the values of `env`, {query}, {base_url}, {key} and {model} stand for the
+    query and the model's address, key and name, quoted in the command. Without {query} there, the
+    query is on stdin. `turns` limits the model's replies. `ending` is the command with which the
     program shall submit. If that has an answer, the first `submit` without one is refused.
     """
 

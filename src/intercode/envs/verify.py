@@ -186,6 +186,9 @@ def read_verifier(task: Task, folder: Path) -> Verifier | None:
     files = dict[str, tuple[bytes, int]]()
     for path in given.get("verify_files") or ():
         files |= _files_at(folder / path, folder, task, "verify_files")
+    if SCRIPT in files:
+        what = f"task {task.id}: field 'verify_files': {SCRIPT} is the name of the script in"
+        raise DataError(f"{what} 'verify'; give that file another name")
     return Verifier(
         files=files | _read_files(str(given["verify"]), folder, task),
         seconds=float(given.get("verify_seconds") or SECONDS),

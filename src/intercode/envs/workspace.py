@@ -16,7 +16,7 @@ import copy
 import json
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -301,15 +301,18 @@ def prepare_workspaces(
     what = options.sandbox or usual_provider_name()
     source = provider(what, partial(load_plugin, what="sandbox"))
     limits, network = options.chosen_limits, options.chosen_network
+    given = options.agent_files
+    folders = [given] if isinstance(given, str | Path) else given
 
     def make_spec(tree: Path | None, setup: Path | None) -> WorkspaceSpec:
         def make(image: str | None) -> Start:
             start: Start = source.prepare(image=image, tree=tree, setup=setup)
-            if not options.agent_files:
-                return start
-            if not isinstance(start, Template):
-                raise UsageError("--agent-files needs the local sandbox; put them into the image")
-            return with_folder(start, Path(options.agent_files))
+            for folder in folders:
+                if not isinstance(start, Template):
+                    why = "--agent-files needs the local sandbox; put them into the image"
+                    raise UsageError(why)
+                start = with_folder(start, Path(folder))
+            return start
 
         def build(name: str) -> Start:
             return make(_find_image(data.file, name))
@@ -399,15 +402,18 @@ class OwnFiles:
     before: frozenset[str]
 
     def entry(self, path: str) -> str:
-        """Return the hidden entry that a new path is in, or the home if that is new itself; "" for
-        any other path."""
-        within = f"{self.home}/"
-        if path in self.before or not f"{path}/".startswith(within):
-            return ""
-        name = path.removeprefix(within).partition("/")[0]
-        if path == self.home:
-            return path
-        return f"{within}{name}" if name.startswith(".") else ""
+        """Return the hidden entry that a path is in, or the home itself; "" for another path."""
+        inside = path.removeprefix(f"{self.home}/")
+        if inside == path or not inside.startswith("."):
+            return path if path == self.home else ""
+        return f"{self.home}/{inside.partition('/')[0]}"
+
+    def left_out(self, path: str, task: Task, meant: Collection[str]) -> bool:
+        """Return whether a changed path is not part of the work. `meant` are the entries of paths
+        that golds change."""
+        entry = self.entry(path)
+        is_named = entry != self.home and entry.rpartition("/")[2] in task.query
+        return bool(entry) and path not in self.before and entry not in meant and not is_named
 
 
 class Workspace:

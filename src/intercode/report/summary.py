@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 from intercode.doors import part
 from intercode.entries import listed
 from intercode.errors import StoreError, UsageError
+from intercode.options import split_agent
 from intercode.report.text import one_line, shortened
 from intercode.report.transcript import State, state_of
 from intercode.report.turns import counted_turns
@@ -213,8 +214,10 @@ def figures(config: Mapping[str, Any], rows: Sequence[EpisodeRow]) -> Summary:
     absent = [figure.key for figure in FIGURES if figure.optional and values[figure.key] is None]
     planned = config.get("planned")
     unfinished = isinstance(planned, int) and planned > values["episodes"]
+    settings = {key: config.get(key) for key in ("run", "env", "agent", "model", "reward")}
+    settings["agent"] = split_agent(str(config["agent"]))[0] or config["agent"]
     return {
-        **{key: config.get(key) for key in ("run", "env", "agent", "model", "reward")},
+        **settings,
         **{key: value for key, value in values.items() if key not in absent},
         **({"planned": planned} if unfinished else {}),
     }

@@ -34,6 +34,8 @@ ENDED = {
 }
 """`Episode.ended` in words."""
 
+_ENDED = "The program: status {status}, {seconds} s ({cpu_seconds} s of them on a processor)"
+
 State = Literal["solved", "failed", "ambiguous", "fault", "unscored"]
 MARKS: dict[State, str] = {
     "solved": "✓",
@@ -258,6 +260,11 @@ def verdict(episode: Episode) -> EpisodeVerdict:
             "Ambiguous: most of the gold's words or values are in the answer; "
             "`intercode rescore --judge` can ask a model."
         )
+    program = outcomes.pop("program", None)
+    if not (isinstance(program, Mapping) and "cpu_seconds" in program):
+        program = {}
+    if program:
+        notes.append(_ENDED.format_map(program))
     if cut := _listed(outcomes.pop("cut", ())):
         notes.append(f"Too large for the record: {', '.join(map(str, cut))}")
     words = {
@@ -276,7 +283,11 @@ def verdict(episode: Episode) -> EpisodeVerdict:
         where = "on other data: "
     elif failed and state != "solved":
         headline += f". Failed: {', '.join(failed)}"
-    return EpisodeVerdict(state, headline, notes, list(_blocks(outcomes, failed, where)))
+    blocks = list(_blocks(outcomes, failed, where))
+    for name, text in program.items():
+        if text and name in ("stdout", "stderr"):
+            blocks.append(Diff(f"the end of the program's {name}", text))
+    return EpisodeVerdict(state, headline, notes, blocks)
 
 
 def _blocks(outcomes: dict[str, Any], failed: Sequence[str], where: str) -> Iterable[Block]:

@@ -23,6 +23,7 @@ from intercode.agents import SUBMIT
 from intercode.agents.code import unfenced
 from intercode.doors import part
 from intercode.errors import DataError, UsageError
+from intercode.options import split_agent
 from intercode.runs.store import stream_run
 from intercode.types import Episode, Task
 
@@ -112,7 +113,7 @@ def load_recording(path: str | Path) -> Recording:
 
 def require_executable(path: object, settings: Mapping[str, Any]) -> None:
     """Raise `UsageError` for a recording of a command-line agent, which acts by itself."""
-    if str(settings.get("agent")).startswith("exec:"):
+    if split_agent(str(settings.get("agent")))[1].startswith("exec:"):
         raise UsageError(
             f"{path} cannot be executed again: what a command-line agent executes is not recorded"
         )

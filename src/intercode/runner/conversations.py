@@ -1,11 +1,12 @@
 """Which conversation of a program a request belongs to, found by what the request contains.
 
     request ──► previous_response_id of an answer          that answer's conversation
-                all messages of the last question          the same, longer
-                a reply of the model as a message          the same, with old outputs cut away, or
-                                                           with a message about the moment
-                a summary that the model wrote, or the     the same, in a new context: compaction,
-                first message; the same system and tools   windows, no history at all
+                a reply of the model as a message          the same: longer, with old outputs cut
+                                                           away, with a message about the moment
+                the same system and tools, and             the same
+                    all messages of the last question      …, asked again, or with a changed reply
+                    a summary that the model wrote, or     …, in a new context: compaction,
+                    the first message                      windows, no history at all
                 none of these                              a new one: a title, a further agent
 
 Programs change what they send: the time in the system's text, a reminder after the newest message,
@@ -15,7 +16,7 @@ the same first message, is taken for one.
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,8 @@ from intercode.types import Message, Reply
 _TOLD = ("system", "developer")
 _SUMMARY = 40
 """Characters from which on a reply inside a message is taken for a summary."""
+_DIGITS = re.compile(r"\d+")
+"""What differs in a system's text that says the time."""
 _COMPARED = 200
 """Characters of the task's query by which a question about it is known."""
 
@@ -96,32 +99,30 @@ class Conversations:
         """Return the conversation that a whole question continues, or a new one."""
         if question.previous in self._answers:
             return self._answers[question.previous][0]
-        bare = _bare(question)
-        told = "\n".join(
-            text_of(message.get("content"))
-            for message in question.messages
-            if message["role"] in _TOLD
-        )
-        first = next((text_of(message.get("content")) for message in bare if message), "")
-        new = Conversation(told, question.tools, first)
-        ranked = [(self._rank(one, bare, new), place) for place, one in enumerate(self._all)]
-        rank, place = max(ranked, default=((0, 0), 0))
-        return self._all[place] if rank[0] else new
+        told, asked = list[str](), _bare(question)
+        for message in question.messages:
+            if message["role"] in _TOLD:
+                told.append(_DIGITS.sub("", text_of(message.get("content"))))
+        texts = [text_of(message.get("content")) for message in asked]
+        marks = set[str]().union(*map(_marks, question.messages))
+        new = Conversation("".join(told), question.tools, "".join(texts[:1]), asked, marks)
+        ranked = [(*self._rank(one, new, texts), at) for at, one in enumerate(self._all)]
+        rank, _, at = max(ranked, default=(0, 0, 0))
+        return self._all[at] if rank else new
 
-    def _rank(self, one: Conversation, bare: Sequence[Any], new: Conversation) -> tuple[int, int]:
-        """Return how surely a question continues a conversation, and how much the two share."""
-        shared = sum((Counter(map(repr, one.messages)) & Counter(map(repr, bare))).values())
-        if one.messages == bare[: len(one.messages)]:
-            return 3, shared
-        if any(not one.replies.isdisjoint(_marks(message)) for message in bare):
-            return 2, shared
-        is_kin = one.tools == new.tools and _are_alike(one.told, new.told)
-        if not is_kin or one.open:
+    def _rank(self, one: Conversation, new: Conversation, texts: list[str]) -> tuple[int, int]:
+        """Return how surely a new question continues a conversation, and how much they share."""
+        length, known = len(one.messages), len(one.replies & new.replies)
+        is_longer = bool(length) and one.messages == new.messages[:length]
+        if known:
+            return 2 + is_longer, known
+        if (one.tools, one.told) != (new.tools, new.told):
             return 0, 0
-        texts = [text_of(message.get("content")) for message in bare]
+        if is_longer or one.open:
+            return 3 * is_longer, length
         is_summary = len(one.last) >= _SUMMARY and any(one.last in text for text in texts)
-        asks_query = self._query in _plain(one.first) and self._query in _plain(new.first)
-        return int(is_summary or asks_query or one.first == new.first), shared
+        asks_query = all(self._query in _plain(first) for first in (one.first, new.first))
+        return int(is_summary or asks_query or one.first == new.first), 0
 
     def begin(self, conversation: Conversation, question: Question) -> None:
         """Note that a question of the conversation is passed on."""
@@ -182,19 +183,6 @@ def _marks(message: Message) -> Iterator[str]:
     text = text_of(content).strip()
     if text and not ids:
         yield f"text {text}"
-
-
-def _are_alike(one: str, other: str) -> bool:
-    """Return whether two texts differ in little, such as the time."""
-    begins = _common(one, other)
-    ends = _common(one[begins:][::-1], other[begins:][::-1])
-    return 10 * (begins + ends) >= 9 * max(len(one), len(other))
-
-
-def _common(one: str, other: str) -> int:
-    """Return how many characters two texts share at their beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _plain(text: str) -> str:

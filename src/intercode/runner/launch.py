@@ -88,14 +88,17 @@ def launch(
     with Recorder(listener, server, turns, asks, request.turns, stop) as recorder:
         _, port = recorder.listener.getsockname()
         _write_submit(sandbox, request, port, recorder.token)
-        command = request.command.replace("{query}", shlex.quote(request.query))
+        values = {"query": request.query, "model": server.name, "key": recorder.token}
+        values["base_url"] = _address(port)
+        command = _filled(request.command, {name: shlex.quote(values[name]) for name in values})
+        variables = {name: _filled(value, values) for name, value in request.env.items()}
         cwd, workspace.own_files = _look(sandbox)
         began = time.monotonic()
         done = sandbox.run(
             ["bash", "-c", f"trap 'times > {_TIMES}' EXIT; PATH={FOLDER}/bin:$PATH; {command}"],
             stdin=b"" if "{query}" in request.command else request.query.encode(),
             cwd=cwd,
-            env={**_variables(port, recorder.token), **request.env},
+            env={**_variables(port, recorder.token), **variables},
             timeout=min(seconds or SECONDS, SECONDS),
             ends=lambda: bool(
                 recorder.crash
@@ -124,7 +127,7 @@ def launch(
 def _facts(done: Completed, seconds: float, sandbox: Sandbox) -> dict[str, Any]:
     """Return how a program ended."""
     texts = {name: getattr(done, name).decode("utf-8", "replace") for name in ("stdout", "stderr")}
-    facts = {"status": done.exit_code, "seconds": round(seconds, 3)}
+    facts = {"status": done.exit_code, "seconds": round(seconds, 3), "cpu_seconds": None}
     facts |= {name: text.strip()[-KEPT:] for name, text in texts.items()}
     with suppress(OSError, SandboxError):
         clocks = _CLOCK.findall(sandbox.read(_TIMES).decode("utf-8", "replace"))
@@ -179,15 +182,24 @@ def _look(sandbox: Sandbox) -> tuple[str, OwnFiles | None]:
     return cwd, OwnFiles(home.rstrip("/"), before)
 
 
+def _address(port: int) -> str:
+    return f"http://127.0.0.1:{port}/v1"
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with `{query}` and the like replaced; other braces stay."""
+    return re.sub("{(" + "|".join(values) + ")}", lambda name: values[name[1]], text)
+
+
 def _variables(port: int, token: str) -> dict[str, str]:
     """Return the variables that tell programs where their model and their own folders are."""
-    address = f"http://127.0.0.1:{port}"
+    address = _address(port)
     folders = {"CONFIG": "config", "DATA": "data", "CACHE": "cache", "STATE": "state"}
     return {
-        "OPENAI_BASE_URL": f"{address}/v1",
-        "OPENAI_API_BASE": f"{address}/v1",
+        "OPENAI_BASE_URL": address,
+        "OPENAI_API_BASE": address,
         "OPENAI_API_KEY": token,
-        "ANTHROPIC_BASE_URL": address,
+        "ANTHROPIC_BASE_URL": address.removesuffix("/v1"),
         "ANTHROPIC_API_KEY": token,
         **{f"XDG_{name}_HOME": str(FOLDER / folder) for name, folder in folders.items()},
     }

@@ -32,7 +32,7 @@ from intercode.errors import (
 )
 from intercode.models import Model, OpenAIModel, make_model
 from intercode.models.openai_chat import PATIENCE, listed_price, price_table
-from intercode.options import EnvOptions, RunOptions, code_options
+from intercode.options import EnvOptions, RunOptions, code_options, split_agent
 from intercode.plugins import attribute_path
 from intercode.rescoring.recordings import load_predictions, load_recording
 from intercode.runner.budget import Budget, BudgetTracker, RunLimits
@@ -263,7 +263,7 @@ def with_room(env: str, agents: Sequence[str], world: dict[str, Any]) -> dict[st
     """Return the options of a world with the limits for command-line agents, if one of the agents
     is one and the options name no others."""
     if not environment_class(env).language.is_shell or not any(
-        agent.startswith("exec:") for agent in agents
+        split_agent(agent)[1].startswith("exec:") for agent in agents
     ):
         return world
     return {**_FOR_PROGRAMS, **{name: value for name, value in world.items() if value is not None}}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from intercode.options import split_agent
 from intercode.types import Episode, Usage
 
 Row = dict[str, Any]
@@ -58,6 +59,7 @@ def _cost(config: Config, usage: Usage) -> float | None:
 def labels(config: Config, episode: Episode) -> Row:
     """Return what each row says about its run and episode."""
     run = {key: config.get(key) for key in ("env", "agent", "model")}
+    run["agent"] = split_agent(str(run["agent"]))[0] or run["agent"]
     return {
         **run,
         "task": episode.task,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from difflib import unified_diff
@@ -17,10 +17,8 @@ from intercode.envs.gold import GoldCache, Key, blame_gold
 from intercode.envs.judges import Done
 from intercode.envs.judges.outcome import Comparison, OutcomeJudge, not_general
 from intercode.envs.rewards import call_reward
-from intercode.envs.travel import is_within
 from intercode.envs.workspace import (
     GoldOutcome,
-    OwnFiles,
     Workspace,
     ends_in_failure,
     execute_gold,
@@ -112,27 +110,15 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
     def look(self, world: BashWorld, done: Done) -> Outcome:
         agent = world.workspace.outcome(peek=done.peek)
         answer = answer_in(done.word)
-        if own_files := world.workspace.own_files:
-            left_out = self._own(world, done.task, own_files, agent.changes)
-            changes = {path: agent.changes[path] for path in agent.changes.keys() - left_out}
+        if own := world.workspace.own_files:
+            golds = [self.find(world, posed, done.task) for posed in self.tasks_of(done.task)]
+            meant = {own.entry(path) for gold in golds if gold for path in gold.outcome.changes}
+            changes = dict(agent.changes)
+            for path in agent.changes:
+                if own.left_out(path, done.task, meant):
+                    del changes[path]
             agent = replace(agent, changes=changes)
         return replace(agent, output=answer, overflow=None) if answer else agent
-
-    def _own(
-        self, world: BashWorld, task: Task, own_files: OwnFiles, changes: Collection[str]
-    ) -> set[str]:
-        """Return the changed paths that a program keeps for itself: in entries that no gold
-        changes and that the query does not name."""
-        golds = [self.find(world, posed, task) for posed in self.tasks_of(task)]
-        meant = {path for gold in golds if gold for path in gold.outcome.changes}
-        left_out = set[str]()
-        for path in changes:
-            entry = own_files.entry(path)
-            name = entry.rpartition("/")[2]
-            is_named = name.startswith(".") and name in task.query
-            if entry and not is_named and not any(is_within(one, entry) for one in meant):
-                left_out.add(path)
-        return left_out
 
     def compare(self, world: BashWorld, agent: Outcome, gold: GoldOutcome, task: Task) -> Score:
         if self._reward is None:
