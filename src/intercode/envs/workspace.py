@@ -301,7 +301,7 @@ def prepare_workspaces(
     what = options.sandbox or usual_provider_name()
     source = provider(what, partial(load_plugin, what="sandbox"))
     limits, network = options.chosen_limits, options.chosen_network
-    given = options.agent_files
+    given = options.agent_files or ()
     folders = [given] if isinstance(given, str | Path) else given
 
     def make_spec(tree: Path | None, setup: Path | None) -> WorkspaceSpec:

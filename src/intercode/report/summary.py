@@ -215,7 +215,7 @@ def figures(config: Mapping[str, Any], rows: Sequence[EpisodeRow]) -> Summary:
     planned = config.get("planned")
     unfinished = isinstance(planned, int) and planned > values["episodes"]
     settings = {key: config.get(key) for key in ("run", "env", "agent", "model", "reward")}
-    settings["agent"] = split_agent(str(config["agent"]))[0] or config["agent"]
+    settings["agent"] = split_agent(str(config.get("agent")))[0] or config.get("agent")
     return {
         **settings,
         **{key: value for key, value in values.items() if key not in absent},

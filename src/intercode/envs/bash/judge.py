@@ -110,12 +110,14 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
     def look(self, world: BashWorld, done: Done) -> Outcome:
         agent = world.workspace.outcome(peek=done.peek)
         answer = answer_in(done.word)
-        if own := world.workspace.own_files:
+        if own_files := world.workspace.own_files:
             golds = [self.find(world, posed, done.task) for posed in self.tasks_of(done.task)]
-            meant = {own.entry(path) for gold in golds if gold for path in gold.outcome.changes}
+            meant = {
+                own_files.entry(path) for gold in golds if gold for path in gold.outcome.changes
+            }
             changes = dict(agent.changes)
             for path in agent.changes:
-                if own.left_out(path, done.task, meant):
+                if own_files.left_out(path, done.task, meant):
                     del changes[path]
             agent = replace(agent, changes=changes)
         return replace(agent, output=answer, overflow=None) if answer else agent
