@@ -293,6 +293,23 @@ def test_a_fault_of_the_server_is_never_a_reward(play: Play, server: Server) -> 
         assert "HTTP 500 for /messages" in episode.error
 
 
+def test_a_fault_counts_also_if_the_program_submits_and_other_requests_are_answered(
+    play: Play, factory: EnvFactory, server: Server
+) -> None:
+    server.status = 500
+    for episode in play("python3 /opt/client.py messages whole; touch /box/new; submit 3"):
+        assert (episode.reward, str(episode.error)[:6]) == (None, "model:")
+    server.status, server.broken = 200, 4  # one request fails for good, and is answered afterwards
+    title = "ask(dict(role='user', content='How many titles?'), tools=[{'type': 'title'}])"
+    program = f'python3 /opt/talker.py "talk(1)"; python3 /opt/talker.py "{title}"'
+    language = intercode.BashEnv.language
+    agent = make_agent(f"exec:{program}; submit 3", tasks=factory.tasks, language=language)
+    address = f"http://127.0.0.1:{server.server_port}/v1"
+    model = OpenAIModel("large", base_url=address, api_key="secret", backoff=0.01, tries=4)
+    (episode,) = evaluate(factory, agent.strategy, model, tasks=factory.tasks[1:])
+    assert (episode.reward, str(episode.error)[:6]) == (None, "model:")
+
+
 def test_a_program_that_provokes_a_fault_is_scored_and_one_that_does_not_start_is_named(
     play: Play, server: Server
 ) -> None:
@@ -539,6 +556,23 @@ def test_requests_come_in_all_ways_of_http_and_are_bounded(play: Play) -> None:
     assert sum(turn.reply is not None for turn in touch.turns) == 5
 
 
+def test_odd_fields_of_a_request_are_no_mistake_of_ours(
+    factory: EnvFactory, server: Server
+) -> None:
+    asks = "; ".join(
+        f"ask(dict(role='user', content='Make the file'), stream=True, stream_options={odd})"
+        for odd in ("'x'", "[1]", "True")
+    )
+    language = intercode.BashEnv.language
+    agent = make_agent(
+        f'exec:python3 /opt/talker.py "{asks}"; echo 9m9.9.9s > /dev/shm/agent/times; submit 3',
+        tasks=factory.tasks,
+        language=language,
+    )
+    (episode,) = evaluate(factory, agent.strategy, server.model, tasks=factory.tasks[1:])
+    assert (episode.reward, episode.error, len(server.seen)) == (1.0, None, 3)
+
+
 def test_a_mistake_of_the_recorder_is_not_the_programs(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -622,10 +656,14 @@ def test_calls_and_reasoning_are_read_from_each_form() -> None:
     assert (reply.usage.prompt_tokens, reply.finish_reason) == (28, "length")
     assert reply.calls
     assert reply.calls[0].arguments == '{"cmd": "l'
-    line_end = [{"choices": [{"delta": {"content": "a\u2028b\x85c"}}]}]
+    line_end = [{"choices": [{"delta": {"content": "a\u2028b\x85c"}, "finish_reason": "stop"}]}]
     assert model.read_answer(answer_of("chat/completions", _streamed(line_end))).text == (
         "a\u2028b\x85c"
     )
+    cut = [{"choices": [{"delta": {"content": "a"}}]}]
+    for text in ("", ": a comment\n\n", _streamed(cut), _streamed(cut_off[:-1])):
+        with pytest.raises(ValueError, match=r"empty|in the middle"):
+            answer_of("messages" if "block" in text else "chat/completions", text)
     with pytest.raises(ValueError, match="out of memory"):
         answer_of("chat/completions", _streamed([{"error": {"message": "out of memory"}}]))
     asked = question_of("responses", {"instructions": "be brief", "input": "hello"})

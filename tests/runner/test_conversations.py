@@ -108,6 +108,14 @@ HISTORIES: dict[str, tuple[list[Step], list[int]]] = {
         ],
         [0, 0, 0, 0],
     ),
+    "agents with the same example in their first requests": (
+        [
+            step([told("A."), user("x"), said("Ok."), user("y")], "1", frozenset()),
+            step([told("B."), user("z"), said("Ok."), user("w")], "2"),
+            step([told("B."), user("z"), said("Ok."), user("w"), said("2"), user("v")], "3"),
+        ],
+        [0, 1, 1, 1],
+    ),
     "another agent that is told of the query keeps its own": (
         [FIRST, step([told("Is this safe?"), user(f"{QUERY}: ls /box")], "yes", frozenset())],
         [0, 1, 0],

@@ -84,6 +84,9 @@ def test_a_task_about_home_is_what_it_was_and_what_a_program_keeps_there_is_its_
         ("plain", "touch ~/.bashrc.d; touch ~/visible"),  # not hidden
         ("plain", "echo x >> ~/.vimrc"),  # was there before
         ("plain", "rm ~/.profile"),
+        ("plain", "echo x > ~/.ssh/id"),
+        ("plain", "rm -r ~/.config/pip"),
+        ("plain", "chmod 600 ~/.config/pip/pip.conf"),
         ("ssh", "touch ~/.ssh/other"),  # the gold changes that entry
         ("move", "mkdir ~/.notes.d; echo x >> ~/.notes"),
         ("plain", "touch /.x"),
@@ -92,6 +95,16 @@ def test_a_task_about_home_is_what_it_was_and_what_a_program_keeps_there_is_its_
 def test_other_changes_count(factory: EnvFactory, task: str, more: str) -> None:
     (episode,) = played(factory, f"{ABOUT_HOME[task][1]}; {more}", task)
     assert episode.reward == 0.0
+
+
+def test_a_query_names_a_hidden_entry_by_a_whole_word(tmp_path: Path) -> None:
+    needs_bwrap()
+    query = "Make the files /box/app.config and /box/.npmrc."
+    gold = "touch /box/app.config /box/.npmrc"
+    folder = write_box(tmp_path, [{"id": "t", "query": query, "gold": gold}])
+    factory = intercode.prepare("bash", data=str(folder))
+    (episode,) = played(factory, f"mkdir ~/.config ~/.npm; {gold}", "t")
+    assert episode.reward == 1.0
 
 
 def test_a_home_that_the_program_makes_is_its_own(tmp_path: Path) -> None:

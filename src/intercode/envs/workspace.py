@@ -412,8 +412,10 @@ class OwnFiles:
         """Return whether a changed path is not part of the work. `meant` are the entries of paths
         that golds change."""
         entry = self.entry(path)
-        is_named = entry != self.home and entry.rpartition("/")[2] in task.query
-        return bool(entry) and path not in self.before and entry not in meant and not is_named
+        name = re.escape(entry.rpartition("/")[2])
+        is_named = entry != self.home and re.search(rf"(?<![\w.]){name}(?![\w-])", task.query)
+        is_new = bool(entry) and path not in self.before
+        return is_new and entry not in meant and not is_named
 
 
 class Workspace:

@@ -63,13 +63,26 @@ def answer_of(form: str, body: str) -> dict[str, Any]:
     AttributeError for anything else.
     """
     body = body.lstrip("\ufeff \t\r\n")
-    whole = json.loads(body) if body.startswith("{") else _JOINED[form](_events(body))
+    whole = json.loads(body) if body.startswith("{") else _joined(form, body)
     if whole.get("error") or whole.get("type") == "error":
         raise Failed(f"the server says {whole.get('error') or whole!s:.200}")
     answer: dict[str, Any] = _READ[form](whole)
     if not answer["choices"]:
         raise Failed("the answer has no choices")
     return {"id": whole.get("id"), **answer}
+
+
+def _joined(form: str, body: str) -> dict[str, Any]:
+    """Return the answer of which a stream has the pieces. Raises `Failed` for a stream without an
+    event, and for one without its end."""
+    is_stream = not body or body.startswith((":", "data:", "event:", "id:", "retry:"))
+    events = list(_events(body))
+    if is_stream and not events:
+        raise Failed("the answer is empty")
+    whole: dict[str, Any] = _JOINED[form](iter(events))
+    if not (_END[form](whole) or "[DONE]" in body[-99:]):
+        raise Failed("the stream ends in the middle of the answer")
+    return whole
 
 
 def _events(body: str) -> Iterator[dict[str, Any]]:
@@ -170,7 +183,7 @@ def _join_items(events: Iterator[Object]) -> dict[str, Any]:
         response = event.get("response") or response
         if event.get("type") == "response.output_item.done":
             items.append(event["item"])
-    return {**response, "output": items or response["output"]}
+    return {**response, "output": max(items, response["output"], key=len)}
 
 
 def _read_response(response: Object) -> dict[str, Any]:
@@ -187,6 +200,8 @@ def _read_response(response: Object) -> dict[str, Any]:
             message["reasoning"] += text_of(item.get("content")) or text_of(item.get("summary"))
         elif kind.endswith("_call") and id and id not in executed:
             message["tool_calls"].append(_call_of(item, kind, id))
+    if response.get("status") in ("failed", "cancelled"):
+        raise Failed(f"the response was {response['status']}")
     why = (response.get("incomplete_details") or {}).get("reason")
     reason = "length" if why == "max_output_tokens" else why or "stop"
     answer = _chat(message, reason, response.get("usage"), "reasoning_tokens")
@@ -227,6 +242,8 @@ def _join_blocks(events: Iterator[Object]) -> dict[str, Any]:
             whole |= event["delta"]
             counts = (event.get("usage") or {}).items()
             usage |= {name: count for name, count in counts if count is not None}
+    if not whole:
+        raise LookupError("there is no message_start")
     return {**whole, "content": [blocks[at] for at in sorted(blocks)], "usage": usage}
 
 
@@ -279,6 +296,12 @@ def _chat(
     return {"choices": [{"message": message, "finish_reason": finish_reason}], "usage": tokens}
 
 
+_END: Mapping[str, Any] = {
+    "chat/completions": lambda whole: any(one["finish_reason"] for one in whole["choices"]),
+    "responses": lambda whole: whole.get("status") not in (None, "in_progress", "queued"),
+    "messages": lambda whole: whole.get("stop_reason"),
+}
+"""What a streamed answer has at its end."""
 _JOINED = {
     "chat/completions": _join_chunks,
     "responses": _join_items,

@@ -424,9 +424,13 @@ class OpenAIModel:
         if self._sampled and form == "chat/completions":
             sent |= {"logprobs": True, "return_token_ids": True}
         elif self._sampled and form == "responses":
-            sent["include"] = [*(sent.get("include") or ()), "message.output_text.logprobs"]
+            included = sent.get("include")
+            included = included if isinstance(included, list) else []
+            sent["include"] = [*included, "message.output_text.logprobs"]
         if sent.get("stream") and form == "chat/completions":
-            sent["stream_options"] = {**(sent.get("stream_options") or {}), "include_usage": True}
+            streaming = sent.get("stream_options")
+            streaming = streaming if isinstance(streaming, Mapping) else {}
+            sent["stream_options"] = {**streaming, "include_usage": True}
         key = self._client.api_key
         headers = {**headers, "authorization": f"Bearer {key}", "x-api-key": key}
         address = f"{str(self._client.base_url).rstrip('/')}/{form}"
@@ -462,6 +466,8 @@ class OpenAIModel:
     def _forwarded(self, response: Any, streams: bool) -> Forwarded:
         """Return a response, with little more than `LARGEST` bytes if it is whole."""
         status, kind = response.status_code, response.headers.get("content-type", "")
+        kind = kind.encode("ascii", "replace").decode()
+        status = 200 if 200 <= status < 300 else status
         if streams and status == 200 and "json" not in kind:
             return Forwarded(status, kind, True, self._pieces(response))
         body = bytearray()

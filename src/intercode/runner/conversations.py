@@ -6,7 +6,8 @@
                 the same system and tools, and             the same
                     all messages of the last question      …, asked again, or with a changed reply
                     a summary that the model wrote, or     …, in a new context: compaction,
-                    the first message                      windows, no history at all
+                    the first message, or the query in     windows, no history at all
+                    both first messages
                 none of these                              a new one: a title, a further agent
 
 Programs change what they send: the time in the system's text, a reminder after the newest message,
@@ -29,6 +30,8 @@ _SUMMARY = 40
 """Characters from which on a reply inside a message is taken for a summary."""
 _DIGITS = re.compile(r"\d+")
 """What differs in a system's text that says the time."""
+_FAILED = 3
+"""The requests that are kept to be sent once more, the last ones that failed."""
 _COMPARED = 200
 """Characters of the task's query by which a question about it is known."""
 
@@ -45,23 +48,26 @@ class Question:
 
 @dataclass(eq=False)
 class Conversation:
-    """What a conversation is known by: the messages of its last question, without the system's; the
-    tools, the system's text and the first message of its first question; the marks of its replies
-    (`_marks`), and the text of the last one.
+    """What a conversation is known by: hashes of the messages of its last question, without the
+    system's; the tools, and whether its first message asks the query; a hash of the system's text;
+    the marks of its replies (`_marks`), and the text of the last one.
 
     `asked` counts its requests but those that failed, `open` those without an answer yet. `places`
-    are its turns in the episode.
+    are its turns in the episode. `size` counts the bytes of its last request, `failed` is its last
+    request if that failed.
     """
 
-    told: str
+    told: int
     tools: frozenset[str]
-    first: str
-    messages: Sequence[Any] = ()
+    asks_query: bool
+    messages: Sequence[int] = ()
     replies: set[str] = field(default_factory=set)
     last: str = ""
     asked: int = 0
     open: int = 0
     places: list[int] = field(default_factory=list)
+    size: int = 0
+    failed: Any = None
 
 
 class Conversations:
@@ -79,8 +85,7 @@ class Conversations:
         has_tools = any(one.tools for one in self._all)
 
         def rank(one: Conversation) -> tuple[bool, int]:
-            is_agent = bool(one.tools) == has_tools
-            return self._query in _plain(one.first) and is_agent, one.asked
+            return one.asks_query and bool(one.tools) == has_tools, one.asked
 
         return max(self._all, key=rank, default=None)
 
@@ -99,49 +104,66 @@ class Conversations:
         """Return the conversation that a whole question continues, or a new one."""
         if question.previous in self._answers:
             return self._answers[question.previous][0]
-        told, asked = list[str](), _bare(question)
+        told, texts, marks = list[str](), list[str](), set[str]()
         for message in question.messages:
-            if message["role"] in _TOLD:
-                told.append(_DIGITS.sub("", text_of(message.get("content"))))
-        texts = [text_of(message.get("content")) for message in asked]
-        marks = set[str]().union(*map(_marks, question.messages))
-        new = Conversation("".join(told), question.tools, "".join(texts[:1]), asked, marks)
-        ranked = [(*self._rank(one, new, texts), at) for at, one in enumerate(self._all)]
-        rank, _, at = max(ranked, default=(0, 0, 0))
+            text = text_of(message.get("content"))
+            (told if message["role"] in _TOLD else texts).append(text)
+            marks.update(_marks(message))
+        system = hash(_DIGITS.sub("", "".join(told)))
+        asks_query = bool(texts) and self._query in _plain(texts[0])
+        new = Conversation(system, question.tools, asks_query, _hashes(question))
+        ranked = [(*self._rank(one, new, texts, marks), at) for at, one in enumerate(self._all)]
+        rank, _, _, at = max(ranked, default=(0, False, 0, 0))
         return self._all[at] if rank else new
 
-    def _rank(self, one: Conversation, new: Conversation, texts: list[str]) -> tuple[int, int]:
-        """Return how surely a new question continues a conversation, and how much they share."""
-        length, known = len(one.messages), len(one.replies & new.replies)
+    def _rank(
+        self, one: Conversation, new: Conversation, texts: list[str], marks: set[str]
+    ) -> tuple[int, bool, int]:
+        """Return how surely a new question continues a conversation, whether the tools are the
+        same, and how much the two share."""
+        length, known = len(one.messages), len(one.replies & marks)
+        has_tools = one.tools == new.tools
         is_longer = bool(length) and one.messages == new.messages[:length]
         if known:
-            return 2 + is_longer, known
-        if (one.tools, one.told) != (new.tools, new.told):
-            return 0, 0
+            return 2 + is_longer, has_tools, known
+        if not has_tools or one.told != new.told:
+            return 0, False, 0
         if is_longer or one.open:
-            return 3 * is_longer, length
+            return 3 * is_longer, True, length
         is_summary = len(one.last) >= _SUMMARY and any(one.last in text for text in texts)
-        asks_query = all(self._query in _plain(first) for first in (one.first, new.first))
-        return int(is_summary or asks_query or one.first == new.first), 0
+        asks_query = one.asks_query and new.asks_query
+        return int(is_summary or asks_query or one.messages[:1] == new.messages[:1]), True, 0
 
     def begin(self, conversation: Conversation, question: Question) -> None:
         """Note that a question of the conversation is passed on."""
         if conversation not in self._all:
             self._all.append(conversation)
-        conversation.messages = _bare(question)
+        conversation.messages = _hashes(question)
         conversation.asked += 1
         conversation.open += 1
 
-    def end(self, conversation: Conversation) -> None:
-        """Note that a question failed."""
+    def end(self, conversation: Conversation, failed: Any) -> None:
+        """Note that a question failed; `failed` is the request if the server was to blame."""
         conversation.asked -= 1
         conversation.open -= 1
+        conversation.failed = failed or conversation.failed
+        for one in [one for one in self._all if one.failed][:-_FAILED]:
+            one.failed = None
+        if not (conversation.failed or conversation.asked):
+            self._all.remove(conversation)
+
+    @property
+    def failed(self) -> list[Any]:
+        """The requests that failed by the server's fault, and after which their conversations got
+        no reply."""
+        return [one.failed for one in self._all if one.failed]
 
     def answer(
         self, conversation: Conversation, question: Question, reply: Reply, id: str, place: int
     ) -> None:
         """Note the reply to a question, its id and the place of its turn."""
         conversation.open -= 1
+        conversation.failed = None
         conversation.places.append(place)
         conversation.replies.update(_marks(reply.message))
         conversation.last = reply.text.strip()
@@ -149,10 +171,10 @@ class Conversations:
             self._answers[id] = conversation, [*question.messages, reply.message]
 
 
-def _bare(question: Question) -> list[Any]:
-    """Return the messages but the system's, without what programs change in them."""
-    told = [message for message in question.messages if message["role"] not in _TOLD]
-    return [_bare_value(message) for message in told]
+def _hashes(question: Question) -> list[int]:
+    """Return a hash of each message but the system's, without what programs change in it."""
+    asked = [message for message in question.messages if message["role"] not in _TOLD]
+    return [hash(repr(_bare_value(message))) for message in asked]
 
 
 def _bare_value(value: Any) -> Any:

@@ -41,15 +41,17 @@ _BEFORE = f"""
 [[ -e {_LINK} || ! -d {PurePosixPath(_LINK).parent} ]] || ln -s {FOLDER}/bin/submit {_LINK}
 printf '%s\\0' "$HOME"
 cd "$HOME" 2>/dev/null &&
-    find . -mindepth 1 -maxdepth 1 ! -name '.*' -prune -o -printf '%p\\0' 2>/dev/null
+    find . -mindepth 1 -path './[!.]*' -prune -o -printf '%p\\0' 2>/dev/null
 :
 """
 _AFTER = f"[[ $(readlink {_LINK}) != {FOLDER}/bin/submit ]] || rm -f {_LINK}"
 _NAMES = 8 << 20
 """Bytes of the names of hidden files in a home, beyond which none is known to be new."""
 _TIMES = str(FOLDER / "times")
-_CLOCK = re.compile(r"(\d+)m([\d.]+)s")
+_CLOCK = re.compile(r"(\d{1,6})m(\d{1,2}\.\d{1,6})s")
 """A time that `times` of Bash prints."""
+_CLOCKS = 200
+"""Bytes of four times; the program could write more."""
 _SUBMIT = """#!/bin/bash
 # submit [ANSWER]: end the work; ANSWER may have several words
 answer="$*"
@@ -108,14 +110,18 @@ def launch(
         )
         facts = _facts(done, time.monotonic() - began, sandbox)
         sandbox.exec("", argv=["bash", "-c", _AFTER], cwd="/")
-        recorder.add_actions()
+        recorder.close()
         if recorder.crash is not None:
             raise recorder.crash
+        if (fault := recorder.fault()) is not None:
+            raise fault
         ended = recorder.ended or ("limit" if done.timed_out else "stopped")
+        if ended == "stopped" and recorder.was_limited and done.exit_code:
+            ended = "turns"
         if recorder.submission is not None:
             return Launched(recorder.submission, ended, facts)
-        if (fault := recorder.fault) is not None:
-            raise fault
+        if not recorder.has_answered and ended == "limit" and recorder.is_waiting:
+            raise ModelError(f"{server.url}: no answer in the program's time")
         if not recorder.has_answered and ended == "stopped":
             if recorder.refusal.startswith(server.url):
                 raise ModelError(recorder.refusal)
@@ -130,7 +136,9 @@ def _facts(done: Completed, seconds: float, sandbox: Sandbox) -> dict[str, Any]:
     facts = {"status": done.exit_code, "seconds": round(seconds, 3), "cpu_seconds": None}
     facts |= {name: text.strip()[-KEPT:] for name, text in texts.items()}
     with suppress(OSError, SandboxError):
-        clocks = _CLOCK.findall(sandbox.read(_TIMES).decode("utf-8", "replace"))
+        clocks = _CLOCK.findall(
+            sandbox.read(_TIMES, limit=_CLOCKS)[:_CLOCKS].decode("ascii", "replace")
+        )
         facts["cpu_seconds"] = round(sum(60 * int(m) + float(s) for m, s in clocks), 3)
     return facts
 

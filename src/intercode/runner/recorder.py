@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from socketserver import BaseServer, ThreadingMixIn
 from typing import Any
 
@@ -42,9 +42,11 @@ _VALUES = 200_000
 """The most values in a request: each takes up to 200 bytes of memory here."""
 _FAILING = 10
 """Requests that may fail or be refused, for each turn."""
+_RECORDED = 128 << 20
+"""Bytes of the requests in a record, without what they repeat of the one before."""
 _TEXTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_FAULTS = {401, 402, 403, 404, 405, 407, 408, 425, 429, 501}
-"""Statuses below 500, and 501, that the server or the user's account is to blame for."""
+_FAULTS = {401, 402, 403, 404, 405, 407, 408, 425, 429}
+"""Statuses below 500 that the server or the user's account is to blame for."""
 _PASSED = ("content-type", "accept", "anthropic-version", "anthropic-beta", "openai-beta")
 _KEYS = ("x-api-key", "api-key", "x-goog-api-key")
 
@@ -59,6 +61,7 @@ class Exchange:
     question: Question
     conversation: Conversation
     answered: bool = False
+    is_read: bool = False
     fault: ModelError | None = None
 
 
@@ -91,10 +94,10 @@ class Recorder(ThreadingMixIn, BaseServer):
         """The text of the last refusal, by the server or by this recorder."""
         self.crash: BaseException | None = None
         """A mistake of this program, not of the one that asked."""
-        self.last: Exchange | None = None
-        """The exchange that ended last."""
         self._answered: Exchange | None = None
-        self._most, self._failures = most, 0
+        self.was_limited = False
+        """Whether a request was refused because of a limit."""
+        self._most, self._failures, self._recorded, self._over = most, 0, 0, False
         self._conversations = Conversations(query)
         self._room, self._parsing = Room(LARGEST), threading.Lock()
         self._lock, self._free = threading.Lock(), threading.Semaphore(_CONNECTIONS)
@@ -197,7 +200,7 @@ class Recorder(ThreadingMixIn, BaseServer):
         del structure
         try:
             with self._parsing:
-                request = json.loads(asked.body)
+                request = json.loads(asked.body.decode("utf-8-sig"))
                 json.dumps(request, ensure_ascii=False, allow_nan=False).encode()
             previous = request.get("previous_response_id") or ""
             question = Question(question_of(form, request), tools_of(request), str(previous))
@@ -205,10 +208,17 @@ class Recorder(ThreadingMixIn, BaseServer):
                 question = self._conversations.whole(question)
                 conversation = self._conversations.find(question)
                 self._check_limits(conversation)
+                earlier = len(conversation.messages)
+                before = conversation.messages
                 self._conversations.begin(conversation, question)
+                is_longer = conversation.messages[:earlier] == before
+                self._recorded += len(asked.body) - conversation.size * is_longer
+                conversation.size = len(asked.body)
         except (ValueError, RecursionError, TypeError, AttributeError, KeyError) as error:
             raise Refused(400, f"the request cannot be read: {error!r:.200}") from error
-        headers = {name: asked.headers[name] for name in _PASSED if name in asked.headers}
+        headers = {
+            name: asked.headers[name] for name in _PASSED if asked.headers.get(name, "é").isascii()
+        }
         return Exchange(form, request, headers, question, conversation)
 
     def _check_limits(self, conversation: Conversation) -> None:
@@ -219,6 +229,9 @@ class Recorder(ThreadingMixIn, BaseServer):
         if self.submission is not None:
             why = "the work was submitted"
         elif why := self._stop() or "":
+            self._end("limit")
+        elif self._recorded > _RECORDED:
+            why = f"the requests have more than {_RECORDED >> 20} MiB, too much for a record"
             self._end("limit")
         elif self._failures >= _FAILING * self._most:
             why = f"{self._failures} requests failed or were refused"
@@ -231,6 +244,7 @@ class Recorder(ThreadingMixIn, BaseServer):
             why = f"conversations beside the main one may have {self._most} replies together"
         if why:
             self._failures += 1
+            self.was_limited = True
             raise Refused(400, why)
 
     def _pass_on(self, exchange: Exchange, connection: Connection) -> None:
@@ -294,6 +308,7 @@ class Recorder(ThreadingMixIn, BaseServer):
             return
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             reply = Reply(text, Usage(uncounted=1))
+            self.refusal = f"{self.model.url}: an answer that cannot be read: {text:.200}"
         question = exchange.question
         turn = Turn(
             tuple(question.messages),
@@ -306,36 +321,45 @@ class Recorder(ThreadingMixIn, BaseServer):
             reply_seconds=round(seconds, 6),
         )
         with self._lock:
+            if self._over:  # nobody hears it any more
+                return
             place = len(self._turns)
             self._conversations.answer(exchange.conversation, question, reply, id, place)
             self._turns.append(turn)
-        exchange.answered = True
+        exchange.answered, exchange.is_read = True, reply.text != text
 
     def _finish(self, exchange: Exchange) -> None:
         with self._lock:
-            self.last = exchange
-            if exchange.answered:
+            if exchange.is_read:
                 self._answered = exchange
-            else:
-                self._conversations.end(exchange.conversation)
+            if not exchange.answered:
+                failed = exchange if exchange.fault else None
+                self._conversations.end(exchange.conversation, failed)
                 self._failures += 1
 
     # -- after the program -------------------------------------------------------------------------
 
     @property
     def has_answered(self) -> bool:
+        """Return whether an answer came that can be read."""
         return self._answered is not None
 
     @property
+    def is_waiting(self) -> bool:
+        """Return whether the server owes an answer."""
+        main = self._conversations.main
+        return main is not None and main.open > 0
+
     def fault(self) -> ModelError | None:
-        """The error of the request that ended last, if the server was to blame for it. It is not if
-        the fault lies in what was sent, which may be the policy's choice: the request fails again,
-        but one that was answered before is still answered."""
-        failed = self.last
-        if failed is None or failed.fault is None:
-            return None
-        provoked = self._answered and not self._answers(failed) and self._answers(self._answered)
-        return None if provoked else failed.fault
+        """Return the error of a request that failed by the server's fault, and after which its
+        conversation got no reply. It is not if the fault lies in what was sent, which may be the
+        policy's choice: the request fails again, but one that was answered before is still
+        answered."""
+        for failed in self._conversations.failed:
+            if self._answered is None or self._answers(failed) or not self._answers(self._answered):
+                fault: ModelError = failed.fault
+                return fault
+        return None
 
     def _answers(self, exchange: Exchange) -> bool:
         try:
@@ -349,19 +373,25 @@ class Recorder(ThreadingMixIn, BaseServer):
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return True
 
-    def add_actions(self) -> None:
-        """Give the turns of the main conversation their actions, the calls or the text of each
-        reply, and as observations what the program sent next."""
-        main = self._conversations.main
+    def close(self) -> None:
+        """Record no further reply, and give the turns of the main conversation their actions, the
+        calls or the text of each reply, and as observations what the program sent next."""
+        with self._lock:
+            self._over, main = True, self._conversations.main
         for place, following in pairwise(main.places if main else ()):
             turn, asked = self._turns[place], self._turns[following].ask or ()
-            roles = [message["role"] for message in asked]
-            replied = len(roles) - roles[::-1].index("assistant") if "assistant" in roles else 0
-            sent = [one for one in asked[replied:] if one not in (turn.ask or ())]
+            pairs = zip(turn.ask or (), asked, strict=False)
+            begins = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            sent = list[str]()
+            for message in asked[begins:]:
+                if message["role"] == "assistant":
+                    sent.clear()
+                else:
+                    sent.append(text_of(message.get("content")))
             self._turns[place] = replace(
                 turn,
                 action="\n".join(call.arguments for call in turn.calls or ()) or turn.reply,
-                observation="\n".join(text_of(message.get("content")) for message in sent),
+                observation="\n".join(sent),
             )
 
 
