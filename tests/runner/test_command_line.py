@@ -656,14 +656,23 @@ def test_calls_and_reasoning_are_read_from_each_form() -> None:
     assert (reply.usage.prompt_tokens, reply.finish_reason) == (28, "length")
     assert reply.calls
     assert reply.calls[0].arguments == '{"cmd": "l'
+    pieces = [{"choices": [{"delta": {"content": letter}}]} for letter in "ab"]
+    whole = {"choices": [{"message": {"content": "ab"}, "finish_reason": "stop"}]}
+    lines = "\n".join(f"data: {json.dumps(event)}" for event in [*pieces, "ping", whole])
+    assert model.read_answer(answer_of("chat/completions", lines)).text == "ab"
     line_end = [{"choices": [{"delta": {"content": "a\u2028b\x85c"}, "finish_reason": "stop"}]}]
     assert model.read_answer(answer_of("chat/completions", _streamed(line_end))).text == (
         "a\u2028b\x85c"
     )
-    cut = [{"choices": [{"delta": {"content": "a"}}]}]
-    for text in ("", ": a comment\n\n", _streamed(cut), _streamed(cut_off[:-1])):
-        with pytest.raises(ValueError, match=r"empty|in the middle"):
-            answer_of("messages" if "block" in text else "chat/completions", text)
+    cut = [{"choices": [{"delta": {"role": "assistant"}}]}]
+    for form, text in (
+        ("chat/completions", ""),
+        ("messages", ": a comment\n\n"),
+        ("chat/completions", _streamed(cut)),
+        ("messages", _streamed(cut_off[:1])),
+    ):
+        with pytest.raises(ValueError, match=r"empty|before the reply"):
+            answer_of(form, text)
     with pytest.raises(ValueError, match="out of memory"):
         answer_of("chat/completions", _streamed([{"error": {"message": "out of memory"}}]))
     asked = question_of("responses", {"instructions": "be brief", "input": "hello"})

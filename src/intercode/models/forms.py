@@ -14,6 +14,7 @@ calls that a server executes itself).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,7 +25,11 @@ Object = Mapping[str, Any]
 
 
 class Failed(ValueError):
-    """An answer in which the server says that it failed, or which has no choices."""
+    """An answer in which the server says that it failed, or which is not complete."""
+
+
+class Unreadable(ValueError):
+    """An answer in another form."""
 
 
 def question_of(form: str, request: Object) -> list[Message]:
@@ -57,44 +62,63 @@ def _message(item: Object) -> Message:
 
 
 def answer_of(form: str, body: str) -> dict[str, Any]:
-    """Return an answer, whole or streamed, in the form of chat/completions, with its id.
-
-    Raises `Failed` for one that is no reply, and ValueError, LookupError, TypeError or
-    AttributeError for anything else.
-    """
+    """Return an answer, whole or streamed, in the form of chat/completions, with its id. Raises
+    `Failed` or `Unreadable`."""
     body = body.lstrip("\ufeff \t\r\n")
-    whole = json.loads(body) if body.startswith("{") else _joined(form, body)
-    if whole.get("error") or whole.get("type") == "error":
-        raise Failed(f"the server says {whole.get('error') or whole!s:.200}")
-    answer: dict[str, Any] = _READ[form](whole)
-    if not answer["choices"]:
-        raise Failed("the answer has no choices")
-    return {"id": whole.get("id"), **answer}
+    try:
+        whole = json.loads(body) if body.startswith("{") else _joined(form, body)
+        _require_sound(whole)
+        answer: dict[str, Any] = _READ[form](whole)
+        if not answer["choices"]:
+            raise Failed("the answer has no choices")
+        if not body.startswith("{") and _is_nothing(answer["choices"][0]):
+            raise Failed("the stream ends before the reply")
+        return {"id": whole.get("id"), **answer}
+    except Failed:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise Unreadable(f"{error!r:.200}") from error
 
 
 def _joined(form: str, body: str) -> dict[str, Any]:
     """Return the answer of which a stream has the pieces. Raises `Failed` for a stream without an
-    event, and for one without its end."""
+    event."""
     is_stream = not body or body.startswith((":", "data:", "event:", "id:", "retry:"))
     events = list(_events(body))
     if is_stream and not events:
         raise Failed("the answer is empty")
     whole: dict[str, Any] = _JOINED[form](iter(events))
-    if not (_END[form](whole) or "[DONE]" in body[-99:]):
-        raise Failed("the stream ends in the middle of the answer")
     return whole
+
+
+def _is_nothing(choice: Object) -> bool:
+    message = choice["message"]
+    return not (choice["finish_reason"] or any(map(message.get, message.keys() - {"role"})))
 
 
 def _events(body: str) -> Iterator[dict[str, Any]]:
     """Yield the data of server-sent events. Raises `Failed` for an event that is an error."""
-    for block in body.replace("\r\n", "\n").split("\n\n"):
-        lines = [line for line in block.split("\n") if line.startswith("data:")]
-        data = "\n".join(line.removeprefix("data:").strip() for line in lines)
-        if data and data != "[DONE]":
+    data = ""
+    for line in re.split("[\r\n]", body):  # not splitlines, which breaks lines inside a text
+        data += line.removeprefix("data:").strip() if line.startswith("data:") else ""
+        if data.upper() in ("", "[DONE]"):
+            data = ""
+            continue
+        try:
             event = json.loads(data)
-            if event.get("error") or event.get("type") == "error":
-                raise Failed(f"the server says {data:.200}")
+        except ValueError:
+            if not line.strip():
+                raise
+            continue  # an event may have several lines
+        data = ""
+        if isinstance(event, dict):
+            _require_sound(event)
             yield event
+
+
+def _require_sound(sent: Object) -> None:
+    if sent.get("error") or sent.get("type") == "error":
+        raise Failed(f"the server says {sent.get('error') or sent!s:.200}")
 
 
 def text_of(content: object) -> str:
@@ -123,7 +147,9 @@ def _join_chunks(events: Iterator[Object]) -> dict[str, Any]:
         if "choices" in event:
             whole["choices"] = [choice]
         for piece in (event.get("choices") or ())[:1]:
-            _add_delta(message, piece.get("delta") or piece.get("message") or piece)
+            if whole_one := not piece.get("delta") and piece.get("message"):
+                message |= {"content": [], "tool_calls": []}
+            _add_delta(message, whole_one or piece.get("delta") or piece)
             choice["finish_reason"] = piece.get("finish_reason") or choice["finish_reason"]
             logprobs += (piece.get("logprobs") or {}).get("content") or []
             ids += piece.get("token_ids") or []
@@ -154,7 +180,9 @@ def _add_call(calls: list[dict[str, Any]], part: Object) -> None:
     known = [call for call in calls if id and call["id"] == id]
     if not known and not (id and name):
         known = [call for call in calls if index is None or call["index"] == index]
-        if known and name and text and _is_json(known[-1]["function"]["arguments"]):
+        earlier = known[-1]["function"] if known and name else {"name": "", "arguments": ""}
+        is_whole = bool(text) and _is_json(earlier["arguments"])
+        if is_whole or earlier["name"] not in ("", name):
             known = []
     if not known:
         known = [{"id": id, "index": index, "function": {"name": "", "arguments": ""}}]
@@ -178,12 +206,15 @@ def _is_json(text: str) -> bool:
 
 def _join_items(events: Iterator[Object]) -> dict[str, Any]:
     """Return the last response in the events, with the items that came one by one."""
-    response, items = dict[str, Any](), list[Object]()
+    response, items, text = dict[str, Any](), list[Object](), ""
     for event in events:
         response = event.get("response") or response
         if event.get("type") == "response.output_item.done":
             items.append(event["item"])
-    return {**response, "output": max(items, response["output"], key=len)}
+        elif event.get("type") == "response.output_text.delta":
+            text += event["delta"]
+    items = max(items, response["output"], key=len)
+    return {**response, "output": items or [{"type": "message", "content": text}]}
 
 
 def _read_response(response: Object) -> dict[str, Any]:
@@ -192,10 +223,11 @@ def _read_response(response: Object) -> dict[str, Any]:
     executed = {item.get("call_id") for item in items if str(item["type"]).endswith("_output")}
     for item in items:
         kind, id = str(item["type"]), item.get("call_id")
+        id = id or (item.get("id") if kind == "function_call" else None)
         if kind == "message":
             message["content"] += text_of(item.get("content"))
             for part in item.get("content") or ():
-                logprobs += part.get("logprobs") or []
+                logprobs += (part.get("logprobs") if isinstance(part, dict) else None) or []
         elif kind == "reasoning":
             message["reasoning"] += text_of(item.get("content")) or text_of(item.get("summary"))
         elif kind.endswith("_call") and id and id not in executed:
@@ -203,7 +235,8 @@ def _read_response(response: Object) -> dict[str, Any]:
     if response.get("status") in ("failed", "cancelled"):
         raise Failed(f"the response was {response['status']}")
     why = (response.get("incomplete_details") or {}).get("reason")
-    reason = "length" if why == "max_output_tokens" else why or "stop"
+    end = None if response.get("status") == "in_progress" else "stop"
+    reason = "length" if why == "max_output_tokens" else why or end
     answer = _chat(message, reason, response.get("usage"), "reasoning_tokens")
     answer["choices"][0] |= {"logprobs": {"content": logprobs}} if logprobs else {}
     return answer
@@ -232,12 +265,13 @@ def _join_blocks(events: Iterator[Object]) -> dict[str, Any]:
             usage = dict(whole.get("usage") or {})
             blocks = {at: dict(block) for at, block in enumerate(whole.get("content") or ())}
         elif kind == "content_block_start":
-            blocks[event["index"]] = dict(event["content_block"])
+            blocks[event.get("index", len(blocks))] = dict(event["content_block"])
         elif kind == "content_block_delta":
-            block = blocks[event["index"]]
+            block = blocks.setdefault(event.get("index", max(blocks, default=0)), {})
             for key in ("text", "thinking", "partial_json"):
-                if key in event["delta"]:
-                    block[key] = block.get(key, "") + event["delta"][key]
+                if piece := event["delta"].get(key):
+                    block.setdefault("type", key)
+                    block[key] = (block.get(key) or "") + piece
         elif kind == "message_delta":
             whole |= event["delta"]
             counts = (event.get("usage") or {}).items()
@@ -257,15 +291,16 @@ _STOPS = {
 
 def _read_message(whole: Object) -> dict[str, Any]:
     message: dict[str, Any] = {"content": "", "reasoning": "", "tool_calls": []}
-    for block in whole["content"]:
+    content = whole["content"]
+    for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
         kind = block["type"]
         if kind == "text":
-            message["content"] += block["text"]
+            message["content"] += block.get("text") or ""
         elif kind == "thinking":
-            message["reasoning"] += block["thinking"]
+            message["reasoning"] += block.get("thinking") or ""
         elif kind == "tool_use":
             arguments = block.get("partial_json") or block.get("input")
-            message["tool_calls"].append(_call(block["id"], block["name"], arguments))
+            message["tool_calls"].append(_call(block.get("id") or "", block["name"], arguments))
     stop = str(whole.get("stop_reason"))
     return _chat(message, _STOPS.get(stop, stop), whole.get("usage"), "thinking_tokens")
 
@@ -296,12 +331,6 @@ def _chat(
     return {"choices": [{"message": message, "finish_reason": finish_reason}], "usage": tokens}
 
 
-_END: Mapping[str, Any] = {
-    "chat/completions": lambda whole: any(one["finish_reason"] for one in whole["choices"]),
-    "responses": lambda whole: whole.get("status") not in (None, "in_progress", "queued"),
-    "messages": lambda whole: whole.get("stop_reason"),
-}
-"""What a streamed answer has at its end."""
 _JOINED = {
     "chat/completions": _join_chunks,
     "responses": _join_items,

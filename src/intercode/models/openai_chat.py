@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
-from intercode.models.forms import Failed, answer_of
+from intercode.models.forms import Failed, Unreadable, answer_of
 from intercode.runs.signing import config_folder
 from intercode.types import (
     INCOMPLETE,
@@ -484,7 +484,7 @@ class OpenAIModel:
 
     def read_answer(self, answer: Mapping[str, Any]) -> Reply:
         """Return the reply in a whole answer of the chat protocol, with its cost. Raises
-        `ModelError` if the server says that it failed, and ValueError if there is no reply in
+        `ModelError` if the server says that it failed, and `Unreadable` if there is no reply in
         it."""
         try:
             return self._read_reply(json.dumps(answer))
@@ -493,7 +493,7 @@ class OpenAIModel:
         except ContextOverflow:
             return Reply("", Usage(uncounted=1), finish_reason="length")
         except _Unreadable as error:
-            raise ValueError(str(error)) from error
+            raise Unreadable(str(error)) from error
         except _Broken as error:
             raise ModelError(f"{self.url}: {error}") from error
 
@@ -647,17 +647,24 @@ def _http_client(address: str, **options: Any) -> Any:
         raise UsageError(f"{what} cannot be used{_proxies()}: {error}") from error
 
 
+def is_reply(form: str, answer: Forwarded) -> bool:
+    """Return whether an answer is a reply, or in a form that a program may know; read it to its
+    end."""
+    try:
+        if answer.status == 200:
+            answer_of(form, b"".join(answer.pieces).decode("utf-8", "replace"))
+    except Failed:
+        return False
+    except Unreadable:
+        pass
+    return answer.status == 200
+
+
 def _is_broken(form: str, answer: Forwarded) -> bool:
     """Return whether another try may give a better answer."""
     if answer.status != 200 or answer.is_stream:
         return answer.status in _PASSING or answer.status >= 500
-    try:
-        answer_of(form, b"".join(answer.pieces).decode("utf-8", "replace"))
-    except Failed:
-        return True
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        pass  # as a program may like it
-    return False
+    return not is_reply(form, answer)
 
 
 def _proxies() -> str:

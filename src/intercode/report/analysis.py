@@ -302,12 +302,19 @@ CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
         "no code was executed, and half of the replies or more were refusals or filtered",
         lambda case: not case.executed and _half(map(is_refused, code_turns(case.episode))),
     ),
-    "never ran": ("no code was executed", lambda case: not case.executed),
+    "never ran": (
+        "no code was executed",
+        # what a program executed is not recorded
+        lambda case: not (case.executed or "program" in case.episode.outcomes),
+    ),
     "out of time": (
         "half of the actions or more reached the time limit",
         lambda case: _half(turn.timed_out for turn in case.executed),
     ),
-    "only errors": ("every action failed", lambda case: all(map(is_error, case.executed))),
+    "only errors": (
+        "every action failed",
+        lambda case: bool(case.executed) and all(map(is_error, case.executed)),
+    ),
     "looped": (
         "half of the actions or more, and at least two, repeat an earlier one",
         lambda case: sum(find_repeats(case.executed)) >= max(2, len(case.executed) / 2),

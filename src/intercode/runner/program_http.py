@@ -9,7 +9,6 @@ All connections of an episode together hold the bytes of one `Room`.
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 import zlib
@@ -115,12 +114,11 @@ class Connection:
             body += piece
             data = unpack.unconsumed_tail if unpack else b""
 
-    def answer(self, status: int, content: Any) -> None:
-        """Send a whole answer: an object, as JSON."""
-        data = json.dumps(content).encode()
-        length = str(len(data) if self._has_body else 0)
-        self.begin(status, {"content-type": "application/json", "content-length": length})
-        self.send(data)
+    def answer(self, status: int, content: bytes, kind: str = "application/json") -> None:
+        """Send a whole answer."""
+        length = len(content) if self._has_body else 0
+        self.begin(status, {"content-type": kind, "content-length": str(length)})
+        self.send(content)
         self.end()
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:

@@ -29,7 +29,16 @@ from typing import Any
 
 from intercode.errors import ModelError, UsageError
 from intercode.models import OpenAIModel
-from intercode.models.forms import FORMS, Failed, answer_of, question_of, text_of, tools_of
+from intercode.models.forms import (
+    FORMS,
+    Failed,
+    Unreadable,
+    answer_of,
+    question_of,
+    text_of,
+    tools_of,
+)
+from intercode.models.openai_chat import is_reply
 from intercode.runner.conversations import Conversation, Conversations, Question
 from intercode.runner.program_http import Asked, Connection, Refused, Room
 from intercode.types import Ended, Reply, Turn, Usage
@@ -154,14 +163,14 @@ class Recorder(ThreadingMixIn, BaseServer):
         path, form = asked.path, next((one for one in FORMS if asked.path.endswith(f"/{one}")), "")
         model = {"id": self.model.name, "object": "model"}
         if asked.method == "OPTIONS":
-            connection.answer(200, {})
+            connection.answer(200, b"{}")
         elif asked.method in ("GET", "HEAD") and path.endswith("/models"):
-            connection.answer(200, {"object": "list", "data": [model]})
+            connection.answer(200, json.dumps({"object": "list", "data": [model]}).encode())
         elif asked.method in ("GET", "HEAD") and path.rpartition("/")[0].endswith("/models"):
-            connection.answer(200, model)
+            connection.answer(200, json.dumps(model).encode())
         elif (asked.method, path) == ("POST", "/submit"):
             self._submit(asked.body.decode("utf-8", "replace"))
-            connection.answer(200, {"submitted": True})
+            connection.answer(200, b'{"submitted": true}')
         elif asked.method == "POST" and form:
             self._pass_on(self._admit(form, asked), connection)
         else:
@@ -178,7 +187,8 @@ class Recorder(ThreadingMixIn, BaseServer):
     def _refuse(self, connection: Connection, refused: Refused) -> None:
         self.refusal = str(refused)
         error = {"type": "invalid_request_error", "message": self.refusal}
-        connection.answer(refused.status, {"type": "error", "error": error})
+        told = json.dumps({"type": "error", "error": error}).encode()
+        connection.answer(refused.status, told)
 
     def _submit(self, answer: str) -> None:
         with self._lock:
@@ -265,7 +275,7 @@ class Recorder(ThreadingMixIn, BaseServer):
                         connection.send(piece)
         except ModelError as error:
             exchange.fault, failure = error, Refused(502, str(error))
-        except Refused as error:  # of a stream the program has what came
+        except Refused as error:
             failure = error
         text = body.decode("utf-8", "replace")
         seconds = time.perf_counter() - began
@@ -274,8 +284,6 @@ class Recorder(ThreadingMixIn, BaseServer):
             self._note_failure(exchange, answer.status, text)
         elif failure is None:
             self._note(exchange, text, seconds)
-        elif is_stream and exchange.fault is None:
-            self._note(exchange, text.rpartition("\n\n")[0], seconds)
         self._finish(exchange)
         if is_stream and failure is None:
             connection.end()
@@ -283,10 +291,7 @@ class Recorder(ThreadingMixIn, BaseServer):
             raise failure
         elif not is_stream:
             sent = bytes(body) if answer.status == 200 else text.encode()
-            length = str(len(sent))
-            connection.begin(answer.status, {"content-type": answer.kind, "content-length": length})
-            connection.send(sent)
-            connection.end()
+            connection.answer(answer.status, sent, answer.kind)
 
     def _note_failure(self, exchange: Exchange, status: int, text: str) -> None:
         self.refusal = f"{self.model.url}: HTTP {status} for /{exchange.form}: {text:.300}"
@@ -306,7 +311,7 @@ class Recorder(ThreadingMixIn, BaseServer):
         except ModelError as error:
             exchange.fault = error
             return
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        except Unreadable:
             reply = Reply(text, Usage(uncounted=1))
             self.refusal = f"{self.model.url}: an answer that cannot be read: {text:.200}"
         question = exchange.question
@@ -364,14 +369,9 @@ class Recorder(ThreadingMixIn, BaseServer):
     def _answers(self, exchange: Exchange) -> bool:
         try:
             with self.model.forward(exchange.form, exchange.request, exchange.headers) as answer:
-                text = b"".join(answer.pieces).decode("utf-8", "replace")
-                if answer.status == 200:
-                    answer_of(exchange.form, text)
-                return bool(answer.status == 200)
-        except (Failed, ModelError):
+                return is_reply(exchange.form, answer)
+        except ModelError:
             return False
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            return True
 
     def close(self) -> None:
         """Record no further reply, and give the turns of the main conversation their actions, the
