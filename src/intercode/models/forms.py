@@ -301,8 +301,8 @@ def _read_message(whole: Object) -> dict[str, Any]:
         elif kind == "tool_use":
             arguments = block.get("partial_json") or block.get("input")
             message["tool_calls"].append(_call(block.get("id") or "", block["name"], arguments))
-    stop = str(whole.get("stop_reason"))
-    return _chat(message, _STOPS.get(stop, stop), whole.get("usage"), "thinking_tokens")
+    stop = whole.get("stop_reason")
+    return _chat(message, _STOPS.get(stop or "", stop), whole.get("usage"), "thinking_tokens")
 
 
 def _call(id: object, name: object, arguments: object) -> dict[str, Any]:
