@@ -29,7 +29,7 @@ _TOLD = ("system", "developer")
 _SUMMARY = 40
 """Characters from which on a reply inside a message is taken for a summary."""
 _DIGITS = re.compile(r"\d+")
-"""What differs in a system's text that says the time."""
+"""Digits, which differ from request to request in a system's text that tells the time."""
 _FAILED = 3
 """The requests that are kept to be sent once more, the last ones that failed."""
 _COMPARED = 200
@@ -48,9 +48,9 @@ class Question:
 
 @dataclass(eq=False)
 class Conversation:
-    """What a conversation is known by: hashes of the messages of its last question, without the
-    system's; the tools, and whether its first message asks the query; a hash of the system's text;
-    the marks of its replies (`_marks`), and the text of the last one.
+    """A conversation of a program, and by what its next request is recognized: hashes of the
+    messages of the last question and of the system's text, the tools, whether the first message
+    asks the query, the marks of the replies (`_marks`), and the text of the last reply.
 
     `asked` counts its requests but those that failed, `open` those without an answer yet. `places`
     are its turns in the episode. `size` counts the bytes of its last request, `failed` is its last

@@ -105,7 +105,7 @@ class Recorder(ThreadingMixIn, BaseServer):
         """A mistake of this program, not of the one that asked."""
         self._answered: Exchange | None = None
         self.was_limited = False
-        """Whether a request was refused because of a limit."""
+        """True once a request was refused because of a limit."""
         self._most, self._failures, self._recorded, self._over = most, 0, 0, False
         self._conversations = Conversations(query)
         self._room, self._parsing = Room(LARGEST), threading.Lock()
