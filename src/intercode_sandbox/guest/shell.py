@@ -96,8 +96,8 @@ ${__intercode[6]}
 then __intercode[6]='{ eval "${__intercode[4]-}"; __intercode && :; } >/dev/null 2>&1
 { '"${__intercode[6]}"'
 } 200>&- 201<&-
-{ __intercode[3]=$? __intercode[4]=$(
-trap -p DEBUG ERR RETURN; case $- in *x*) echo set -x; esac; case $- in *v*) echo set -v; esac)
+{ __intercode[3]=$? __intercode[2]=
+until __intercode[4]=$(trap -p DEBUG ERR RETURN; echo "set -${-//[!xv]}"); do :; done
 trap - DEBUG ERR RETURN; set +xv; unset "__intercode[8]"; } >/dev/null 2>&1'
 if [[ ${__intercode[6]} != *'<<'* ]] && (( __intercode[7]++ < MOST ))
 then shopt -s expand_aliases
@@ -107,8 +107,8 @@ fi; fi; eval -- "${__intercode[6]}"
 """.replace("MOST", str(_TRACED_MOST)).encode()
 """Bash counts the pluses of a trace by its evaluations, so a traced action is not evaluated: if it
 can be parsed, the loop is left, and the next line of `_READ_LOOP` names an alias for the action.
-Before the action its trace and its traps are turned on, and after it off; a DEBUG trap runs a few
-times more, unseen. After so many actions, and if one has a here-document, which bash would not read
+Before the action its trace and its traps are turned on, and after it off, by a process that a late
+interrupt may end; a DEBUG trap runs a few times more, unseen. After so many actions, and if one has a here-document, which bash would not read
 from an alias, it is evaluated. An action whose syntax is wrong shows neither."""
 _BREAKS = re.compile(
     rb"""
