@@ -23,7 +23,7 @@ LIBRARY = SOURCE.with_name("intercode_sandbox")
 # of `runs` are on many floors.
 FLOORS = [
     {"types", "errors", "submission", "doors"},
-    {"protocol", "language", "entries"},
+    {"protocol", "language", "reading"},
     {"plugins", "sandbox", "user", "runs.signing"},
     {"options"},
     {"tasks", "agents", "models", "runs.store", "runs.rows", "runs.segments"},

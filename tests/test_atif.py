@@ -276,7 +276,7 @@ def test_one_odd_trajectory_hides_no_others(tmp_path: Path) -> None:
         recorded = read_trajectories(tmp_path)
     assert recorded
     assert [episode.task for episode in recorded[1]] == ["good"]
-    assert [str(warning.message).split(" is not ")[0] for warning in named] == [
+    assert [str(warning.message).split(": line")[0].split(" is not ")[0] for warning in named] == [
         f"left out: {tmp_path / name}" for name in ("odd/trajectory.json", "torn.json")
     ]
 

@@ -89,5 +89,5 @@ def test_what_does_not_fit_is_the_datas_fault_and_names_the_place(
 
 
 def test_what_cannot_be_read_is_the_callers_fault(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nowhere cannot be read"):
+    with pytest.raises(UsageError, match="nowhere: cannot be read"):
         load_predictions(tmp_path / "nowhere", TASKS)

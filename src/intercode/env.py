@@ -46,9 +46,10 @@ from intercode.language import PLAIN, Language
 from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, call_plugin, check_overrides, safe_repr
 from intercode.protocol import find_protocol
+from intercode.reading import leave_all_out
 from intercode.submission import INSIDE, LONGEST, is_submission, submitted_word
 from intercode.tasks import DataSet, Layout, open_data
-from intercode.tasks.loader import DECIDING, near_fields
+from intercode.tasks.loader import DECIDING, Records, near_fields
 from intercode.types import ExecResult, Score, Task, TaskIssue, View
 from intercode.user import (
     NO_BUDGET,
@@ -254,12 +255,17 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         data, episode = cls.read_data(options), options.episode()
         world = cls.prepare_world(data, options)
         tasks = data.tasks if world.tasks is None else world.tasks
-        facts = {"data": data.name, "data_digest": data.digest}
+        left_out = (*data.left_out, *world.left_out)
+        facts: dict[str, Any] = {"data": data.name, "data_digest": data.digest}
+        if left_out:
+            facts["left_out"] = reasons = dict[str, str]()
+            for task, why in left_out:
+                reasons[task.id] = f"{reasons[task.id]}; {why}" if task.id in reasons else str(why)
         return EnvFactory(
             tasks,
             lambda: cls(tasks, **world.arguments, **episode),
             lambda: {**facts, **world.facts()},
-            world.left_out,
+            left_out,
             options,
         )
 
@@ -297,12 +303,13 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             records=cls.reader(source),
             between=cls.language.between,
         )
+        leave_all_out([why for _, why in data.left_out])
         if misspelt := cls.misspelt(data.tasks):
             warnings.warn(f"{data.name}: {'; '.join(misspelt)}", RuntimeWarning, stacklevel=2)
         return data
 
     @classmethod
-    def reader(cls, source: str | Path | None) -> Callable[[Path], Iterable[dict[str, Any]]] | None:
+    def reader(cls, source: str | Path | None) -> Callable[[Path], Records] | None:
         """Return what yields the records of the data; None for the reader of the file's suffix."""
         return cls.records
 
@@ -354,7 +361,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         """Return the pattern of submissions for the reward of that name."""
         return cls.language.submission
 
-    records: Callable[[Path], Iterable[dict[str, Any]]] | None = None
+    records: Callable[[Path], Records] | None = None
     """A static method that yields the records of the data's file or folder, for a layout that the
     package does not read; each record then passes through `preprocess`."""
 

@@ -377,6 +377,7 @@ BROKEN = {
     "missing": "query or gold name something that does not exist: a path, a variable",
     "not_general": "marked general, but a constant answer passes",
     "no_tests": "its tests are missing, or cannot be read",
+    "unreadable": "its record is malformed, or one of its files cannot be read",
     "empty_test": "a test that does not use the answer",
     "hack_pays": "a known hack of verifiers makes the tests pass",
     "odd_flag": "a damaged flag, or the only one without braces",

@@ -179,7 +179,7 @@ def test_one_bad_file_hides_no_other_databases(tmp_path: Path) -> None:
     reasons = "\n".join(str(warning.message) for warning in named)
     for reason in (
         "text.sqlite is not a SQ",
-        "link.sqlite cannot be read",
+        "link.sqlite: cannot be read",
         "folder: Too many levels",
     ):
         assert f"left out: {tmp_path / reason}" in reasons

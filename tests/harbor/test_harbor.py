@@ -19,6 +19,7 @@ from intercode.errors import DataError, UsageError
 from intercode.interop.harbor.directory import read_directory
 from intercode.redteam.hacks import HACKS
 from intercode.runner.run import evaluate
+from intercode.tasks.formats import Unreadable
 from intercode.types import Episode, Task
 from intercode.validate.check import check_texts
 
@@ -204,8 +205,9 @@ def test_a_folder_without_tasks_and_a_broken_task_are_named(tmp_path: Path) -> N
     with pytest.raises(UsageError, match=r"contains task\.toml or task\.yaml"):
         list(read_directory(tmp_path))
     variant(tmp_path, "broken", "[agent\n")
-    with pytest.raises(DataError, match=r"broken: cannot be read: .*line"):
-        list(read_directory(tmp_path))
+    (broken,) = read_directory(tmp_path)
+    assert isinstance(broken, Unreadable)
+    assert re.search(r"broken/task\.toml: is not TOML .*line", broken.why)
 
 
 def test_all_ten_tasks_are_read_and_can_be_stored() -> None:

@@ -20,7 +20,10 @@ import intercode
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.errors import DataError, IntercodeError
 
-pytestmark = pytest.mark.world
+pytestmark = [
+    pytest.mark.world,
+    pytest.mark.filterwarnings("ignore::intercode.errors.EntryLeftOut"),
+]
 
 CHALLENGES = [
     "plain file",
@@ -246,7 +249,6 @@ UNTRUE = {
     "conala_test.json": ("python", "--gold-fields"),
     "nyu_small": ("ctf", "its server has volumes"),
     "nyu_small/2031": ("ctf", "needs the network (http://{box}"),
-    "harbor_template": ("harbor", "holds no object"),
 }
 """What must not be said: advice that cannot help, reasons that are none, one entry for all."""
 
@@ -255,6 +257,13 @@ UNTRUE = {
 def test_a_layout_is_not_refused_for_this(cases: Path, tree: Path, name: str) -> None:
     env, reason = UNTRUE[name]
     assert reason not in reasons(cases, name, env, tree)
+
+
+def test_one_odd_task_is_left_out(cases: Path, tree: Path) -> None:
+    needs_bwrap()
+    factory = prepare(cases, "harbor_template", "harbor", tree)
+    assert [task.id for task in factory.tasks] == ["one"]
+    assert [task.id for task, _ in factory.left_out] == ["new_task_template"]
 
 
 def test_a_gold_that_fails_its_tests_is_an_error_of_the_data(cases: Path, tree: Path) -> None:

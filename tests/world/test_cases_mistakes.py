@@ -33,7 +33,6 @@ MISTAKES = {
     "utf16.jsonl": "UTF-8",
     "latin1.jsonl": "UTF-8",
     "arr.jsonl": "found a list",
-    "dup.jsonl": "both are 'a'",
     "noquery.jsonl": "--query-field",
     "nogold.jsonl": "--gold-fields",
     "Query.jsonl": "--query-field",
@@ -52,7 +51,6 @@ MISTAKES = {
     "yaml.yaml": "json",
 }
 """Files of newcomer/make_inputs.py, and what the message must say; nothing: they are read."""
-CUT_SHORT = ["trailing.json", "py.jsonl", "smart.jsonl"]
 OTHER_FORMATS = ["tasks.xlsx", "yaml.yaml"]
 
 
@@ -65,7 +63,7 @@ def mistakes(cases: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", rows(MISTAKES, {FILES: CUT_SHORT + OTHER_FORMATS}))
+@pytest.mark.parametrize("name", rows(MISTAKES, {FILES: OTHER_FORMATS}))
 def test_a_mistake_is_named(mistakes: Path, name: str) -> None:
     try:
         assert intercode.prepare("bash", data=str(mistakes / name)).tasks

@@ -21,10 +21,10 @@ from intercode.cli.output import (
 )
 from intercode.cli.progress import progress
 from intercode.doors import part
-from intercode.entries import read_entries
 from intercode.errors import UsageError
 from intercode.options import RunOptions
 from intercode.plugins import find_own_modules
+from intercode.reading import read_entries
 
 
 @click.command(cls=shared.Command)

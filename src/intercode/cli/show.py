@@ -10,8 +10,8 @@ import click
 
 from intercode.cli import options as shared
 from intercode.cli.output import make_console, print_json, say, show_tables
-from intercode.entries import read_entries
 from intercode.errors import UsageError
+from intercode.reading import read_entries
 from intercode.types import Ended
 
 if TYPE_CHECKING:

@@ -26,12 +26,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from intercode.entries import files_below, leave_out, read_entries
 from intercode.envs.travel import Route, is_within
 from intercode.envs.verdict import REWARD_FILES, CaseResult, MalformedVerdict, Verdict, read_rewards
 from intercode.envs.verdict_folder import parse_tests, read_folder
 from intercode.envs.workspace import Workspace
-from intercode.errors import DataError
+from intercode.errors import DataError, IntercodeError
+from intercode.reading import present, read_entries, read_files
 from intercode.types import Change, Task, TaskIssue, is_number
 from intercode_sandbox.base import Sandbox, script_command
 from intercode_sandbox.transfer import TooLarge
@@ -255,19 +255,18 @@ def read_verifiers(
 
 
 def _read_files(verify: str, folder: Path, task: Task) -> dict[str, tuple[bytes, int]]:
-    path = folder / verify if len(verify) < 4096 and "\n" not in verify else None
-    try:
-        if path is None or not path.exists():
-            if path is not None and re.fullmatch(r"[\w./-]+", verify):
-                raise DataError(
-                    f"task {task.id}: field 'verify': there is no {path} "
-                    "(to give a script of one word, end it with a newline)"
-                )
-            return {SCRIPT: (verify.encode(), 0o755)}
-    except OSError as error:
-        raise DataError(f"task {task.id}: field 'verify': {error}") from error
+    # a name has at most 255 bytes
+    is_script = "\n" in verify or any(len(part.encode()) > 255 for part in verify.split("/"))
+    if is_script or len(verify) >= 4096 or not present(folder / verify):
+        if re.fullmatch(r"[\w./-]+", verify):
+            raise DataError(
+                f"task {task.id}: field 'verify': there is no {folder / verify} "
+                "(to give a script of one word, end it with a newline)"
+            )
+        return {SCRIPT: (verify.encode(), 0o755)}
+    path = folder / verify
     files = _files_at(path, folder, task, "verify")
-    if path.is_file():
+    if present(path) == "file":
         return {SCRIPT: (files[path.name][0], 0o755)}
     if SCRIPT not in files:
         raise DataError(f"task {task.id}: field 'verify': {path} contains no {SCRIPT}")
@@ -276,24 +275,11 @@ def _read_files(verify: str, folder: Path, task: Task) -> dict[str, tuple[bytes,
 
 def _files_at(path: Path, folder: Path, task: Task, name: str) -> dict[str, tuple[bytes, int]]:
     """Return the content and mode of a file by its name, or of the files below a folder by their
-    paths there. Raises `DataError`, which names the field, for what leads out of `folder`."""
-    where = f"task {task.id}: field {name!r}"
-    files = {}
+    paths there. Raises `DataError`, which names the field."""
     try:
-        if not path.exists():
-            raise DataError(f"{where}: there is no {path}")
-        for file in [path, *(files_below(path) if path.is_dir() else ())]:
-            if file.is_symlink() and not file.exists():
-                leave_out(f"task {task.id}: the link {file} leads nowhere")
-                continue
-            if not file.resolve().is_relative_to(folder.resolve()):
-                raise DataError(f"{where}: {file} leads out of the task file's folder")
-            if file.is_file() and "__pycache__" not in file.parts:
-                place = file.relative_to(path) if path.is_dir() else file.name
-                files[str(place)] = file.read_bytes(), file.stat().st_mode & 0o777
-    except OSError as error:
-        raise DataError(f"{where}: {error}") from error
-    return files
+        return read_files(path, folder)
+    except IntercodeError as error:
+        raise DataError(f"task {task.id}: field {name!r}: {error}") from error
 
 
 def run_tests(

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from intercode.agents.code import asking, code_of
-from intercode.entries import files_below, leave_out, read_entries
 from intercode.errors import DataError
+from intercode.reading import decoded, files_below, leave_out, parse_json, present, read_entries
 from intercode.runs.store import from_json, read_inside, shared_length, to_json
 from intercode.types import Episode, Message, Sample, ToolCall, Turn, Usage, reasoning_of
 
@@ -242,7 +242,7 @@ def marked_files(path: Path, mark: bytes) -> Iterator[Path]:
     """Yield the file `path`, or the JSON files below it, that contain `mark`; a file that cannot be
     read is left out with a warning."""
     below = (file for file in files_below(path) if file.suffix == ".json")
-    for file in [path.resolve()] if path.is_file() else below:
+    for file in [path.resolve()] if present(path) == "file" else below:
         try:
             if mark in read_inside(file.parent, file.name):
                 yield file.resolve()
@@ -274,7 +274,7 @@ def read_trajectories(path: Path) -> tuple[dict[str, Any], list[Episode]] | None
 def _read_trajectory(file: Path) -> tuple[dict[str, str], Episode]:
     """Return the settings and the episode of a file."""
     try:
-        trajectory = json.loads(read_inside(file.parent, file.name))
+        trajectory = parse_json(decoded(read_inside(file.parent, file.name), file), file)
         record, agent = dict(trajectory.get("extra") or {}), trajectory["agent"]
         ours = record.pop("intercode", None)
         if ours is None:
@@ -287,7 +287,7 @@ def _read_trajectory(file: Path) -> tuple[dict[str, str], Episode]:
         values = {"agent": agent["name"], "model": agent.get("model_name"), **(ours or {})}
         settings = {name: str(value) for name, value in values.items() if value}
         return settings, from_json(to_json(replace(episode, turns=turns)))
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise DataError(f"{file} is not an ATIF trajectory: {error!r:.200}") from error
 
 

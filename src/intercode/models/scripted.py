@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, UsageError
+from intercode.reading import read_json
 from intercode.types import Message, Reply, Tool, ToolCall
 
 
@@ -49,14 +50,7 @@ class ScriptedModel:
 def read_script(path: Path) -> ScriptedModel:
     """Return the model of a JSON file with a list of replies: texts, or ``{"text": "", "calls":
     [{"name": …, "arguments": …}], "reasoning": "", "finish_reason": "stop"}``."""
-    try:
-        replies = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(
-            f"{path}: cannot be read ({error.strerror}); scripted:PATH names a JSON file"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: is not JSON ({error})") from error
+    replies = read_json(path)
     try:
         if not isinstance(replies, list) or not replies:
             raise TypeError("an empty list" if replies == [] else "not a list")

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from intercode.doors import part
-from intercode.entries import listed
 from intercode.errors import StoreError, UsageError
 from intercode.options import split_agent
+from intercode.reading import listed
 from intercode.report.text import one_line, shortened
 from intercode.report.transcript import State, state_of
 from intercode.report.turns import counted_turns

@@ -24,6 +24,7 @@ from intercode.agents.code import unfenced
 from intercode.doors import part
 from intercode.errors import DataError, UsageError
 from intercode.options import split_agent
+from intercode.reading import LARGEST, parse_json, read_text
 from intercode.runs.store import stream_run
 from intercode.types import Episode, Task
 
@@ -174,10 +175,7 @@ def predicted_tasks(path: str | Path) -> list[str]:
 
 def _read_predictions(path: str | Path) -> list[tuple[str, Any]]:
     """Return each prediction with its place: objects, or texts for plain actions."""
-    try:
-        text = Path(path).read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the predictions {path} cannot be read: {error}") from error
+    text = read_text(path, most=LARGEST)
     if not text:
         raise DataError(f"{path} is empty; give one action per line, or JSONL with ids")
     if text.lstrip().startswith("["):  # a plain action may begin so too
@@ -190,13 +188,11 @@ def _read_predictions(path: str | Path) -> list[tuple[str, Any]]:
     # a plain action may begin with a brace too
     if not first.replace(" ", "").lstrip().startswith('{"'):
         return [(where, line.strip()) for where, line in numbered]
-    try:
-        records = []
-        for where, line in numbered:
-            records += [(where, json.loads(line))] if line.strip() else []
-        return records
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: {error!r}; {_EXPECTED}") from error
+    return [
+        (where, parse_json(line, path, number))
+        for number, (where, line) in enumerate(numbered, 1)
+        if line.strip()
+    ]
 
 
 _EXPECTED = 'an object {"task": …, "action": …} is expected'

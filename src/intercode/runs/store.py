@@ -42,10 +42,10 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, BinaryIO, Literal, get_args, get_origin, get_type_hints, overload
 
-from intercode.entries import read_entries
 from intercode.errors import StoreError, UsageError
 from intercode.options import RunOptions
 from intercode.plugins import safe_repr
+from intercode.reading import read_entries
 from intercode.runs.signing import is_signed, with_signature, without_signature
 from intercode.types import Episode, Message, Sample, ToolCall, Turn, Usage, is_number
 

@@ -17,14 +17,16 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, UsageError
+from intercode.reading import LARGEST, files_below, present, read_bytes
 from intercode.tasks.catalog import downloaded, find
 from intercode.tasks.formats import HUB, SUFFIXES, published_files, read_file
-from intercode.tasks.loader import Layout, load_tasks
+from intercode.tasks.loader import Layout, Unread, read_tasks
 from intercode.types import Task
 
 STARTER = Path(__file__).with_name("starter")
@@ -49,6 +51,8 @@ class DataSet:
     assets: Path | None = None
     file: Path | None = None
     """The task file."""
+    left_out: tuple[Unread, ...] = ()
+    """The tasks whose records cannot be read, and why."""
 
 
 def open_data(
@@ -68,7 +72,7 @@ def open_data(
     used without the trees and scripts in its folder. `hf:OWNER/NAME:SPLIT` is a data set of a hub
     (`published_files`). Any other text names a data set of the catalog, which `intercode data get
     NAME` must have fetched. `records` yields the records of a file or folder in place of the reader
-    for its suffix; the other arguments are those of `load_tasks`, and no layout is looked for if
+    for its suffix; the other arguments are those of `read_tasks`, and no layout is looked for if
     the fields of query or gold are named. Raises `UsageError` if there is no such data or it cannot
     be read, `DataError` if it is malformed.
     """
@@ -86,7 +90,7 @@ def open_data(
 
 def _open(source: str | Path | None, env: str, load_options: dict[str, Any]) -> DataSet:
     if source is None:
-        if not (STARTER / env).is_dir():
+        if not present(STARTER / env):
             raise UsageError(
                 f"no starter tasks are shipped for {env!r}; "
                 "name your own with --data FILE or --data DIR"
@@ -95,10 +99,10 @@ def _open(source: str | Path | None, env: str, load_options: dict[str, Any]) -> 
     if str(source).startswith(HUB):
         return _open_published(source, str(source), load_options)
     path = Path(source)
-    if os.path.isdir(path):
+    kind = present(path)
+    if kind == "folder":
         return _open_folder(path, path.resolve().name, load_options)
-    # False also in a folder that cannot be entered, where `Path.exists` may raise
-    if os.path.exists(path):
+    if kind:
         return _open_file(path, path.stem, load_options)
     name = str(source)
     if (language := find(name).env) != env:
@@ -113,10 +117,10 @@ def _open(source: str | Path | None, env: str, load_options: dict[str, Any]) -> 
 
 def _open_folder(folder: Path, name: str, load_options: dict[str, Any]) -> DataSet:
     def first(*names: str) -> Path | None:
-        return next((folder / name for name in names if os.path.exists(folder / name)), None)
+        return next((folder / name for name in names if present(folder / name)), None)
 
     names = [f"tasks{suffix}{end}" for suffix in SUFFIXES for end in ("", ".gz")]
-    files = [file for name in names if os.path.exists(file := folder / name)]
+    files = [folder / name for name in names if present(folder / name)]
     if load_options.get("records"):
         files = [folder]
     if not files:
@@ -126,7 +130,7 @@ def _open_folder(folder: Path, name: str, load_options: dict[str, Any]) -> DataS
             f"{folder}: has {' and '.join(file.name for file in files)}; keep one of them"
         )
     return replace(
-        _open_file(files[0], name, load_options),
+        _open_file(files[0], name, {**load_options, "root": folder}),
         tree=first("tree", "tree.tar"),
         setup=first("setup.sh"),
         second_tree=first("second", "second.tar"),
@@ -137,18 +141,21 @@ def _open_folder(folder: Path, name: str, load_options: dict[str, Any]) -> DataS
 
 
 def _open_file(path: Path, name: str, load_options: dict[str, Any]) -> DataSet:
-    tasks = tuple(load_tasks(path, **load_options))
-    return DataSet(name, tasks, _digest(_content(path), load_options), file=path)
+    tasks, unread = read_tasks(path, **load_options)
+    digest = _digest(_content(path, load_options.get("root")), load_options)
+    return DataSet(name, tuple(tasks), digest, file=path, left_out=tuple(unread))
 
 
 def _open_published(source: str | Path, name: str, load_options: dict[str, Any]) -> DataSet:
     """Open the data set that is published at a hub, or a folder with a copy of it."""
     files = published_files(source)
-    records = (record for file in files for _, record in read_file(file))
-    path = files[0] if len(files) == 1 else files[0].parent
-    tasks = tuple(load_tasks(path, **{**load_options, "records": lambda _: records}))
-    content = b"".join(file.read_bytes() for file in files)
-    return DataSet(name, tasks, _digest(content, load_options), file=files[0])
+    root = Path(os.path.commonpath([file.parent for file in files]))
+    records = (record for file in files for _, record in read_file(file, root))
+    path = files[0] if len(files) == 1 else root
+    tasks, unread = read_tasks(path, **{**load_options, "records": lambda _: records})
+    content = b"".join(read_bytes(file, root, most=LARGEST) for file in files)
+    digest = _digest(content, load_options)
+    return DataSet(name, tuple(tasks), digest, file=files[0], left_out=tuple(unread))
 
 
 def _digest(content: bytes, load_options: dict[str, Any]) -> str:
@@ -158,14 +165,16 @@ def _digest(content: bytes, load_options: dict[str, Any]) -> str:
     return hashlib.sha256(content + fields.encode()).hexdigest()
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, root: Path | None) -> bytes:
     """Return the bytes of a file, or the names and bytes of all files in a folder."""
-    if path.is_file():
-        return path.read_bytes()
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    return b"".join(
-        str(file.relative_to(path)).encode() + b"\0" + file.read_bytes() for file in files
-    )
+    if present(path) == "file":
+        return read_bytes(path, root, most=LARGEST)
+    content = b""
+    for file in sorted(files_below(path)):
+        content += str(file.relative_to(path)).encode() + b"\0"
+        with suppress(DataError):  # a link that leads out, a pipe
+            content += read_bytes(file, path, most=LARGEST)
+    return content
 
 
 def in_split(tasks: Sequence[Task], split: str) -> list[Task]:

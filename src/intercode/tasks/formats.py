@@ -21,18 +21,28 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, UsageError
+from intercode.reading import (
+    LARGEST,
+    decoded,
+    files_below,
+    open_plain,
+    parse_json,
+    present,
+    read_bytes,
+)
 
 Located = Iterator[tuple[str, Any]]
-"""Records with their places: ``("line 7", {...})``."""
+"""Records with their places: ``("line 7", {...})``; an `Unreadable` in place of one that cannot be
+read."""
 HUB = "hf:"
 _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 LARGEST_CSV_FIELD = 16 * 2**20
@@ -40,17 +50,26 @@ _GOLD_AND_DATABASE = re.compile(r"\s*(?:SELECT|WITH)\s[^\t\n]*\t\w+\s*$", re.I |
 _INSTALL = "pip install huggingface_hub pyarrow"
 
 
-def read_file(path: Path) -> Located:
-    """Return the records of a file. Raises `UsageError` if it cannot be read at all, and
-    `DataError`, at once or with a record, if its content is malformed."""
-    if path.is_dir():
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Stands for a record that cannot be read; `why` names its file and place."""
+
+    why: str
+    id: str | None = None
+
+
+def read_file(path: Path, root: Path | None = None) -> Located:
+    """Return the records of a file in the folder `root`, or of one that the caller named. Raises
+    `UsageError` if that cannot be read at all, and `DataError`, at once or with a record, if its
+    content is malformed."""
+    if present(path) == "folder":
         raise UsageError(f"{path}: is a folder; name the task file in it")
     reader = READERS.get(suffix_of(path))
     if reader is None:
         raise UsageError(
             f"{path}: cannot tell the format by its name; it must end in {', '.join(READERS)}"
         )
-    return reader(path)
+    return reader(path, root)
 
 
 def suffix_of(path: Path) -> str:
@@ -61,44 +80,26 @@ def suffix_of(path: Path) -> str:
 # ── one reader per format ─────────────────────────────────────────────────────────────────────────
 
 
-def _read_text(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-        if path.suffix.lower() == ".gz":
-            data = gzip.decompress(data)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: is not a whole gzip file ({error})") from error
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        byte = data[error.start]
-        raise DataError(
-            f"{path}: line {line}: byte 0x{byte:02x} is not UTF-8; save the file as UTF-8"
-        ) from error
+def _read_text(path: Path, root: Path | None) -> str:
+    data = read_bytes(path, root, most=LARGEST)
+    if path.suffix.lower() == ".gz":
+        try:
+            with gzip.open(io.BytesIO(data)) as file:
+                data = file.read(LARGEST + 1)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DataError(f"{path}: is not a whole gzip file ({error})") from error
+        if len(data) > LARGEST:
+            raise DataError(f"{path}: has more than {LARGEST >> 20} MiB")
+    return decoded(data, path)
 
 
-def _parse_json(text: str, path: Path, first_line: int = 1) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        place = f"line {first_line + error.lineno - 1}, column {error.colno}"
-        raise DataError(
-            f"{path}: {place}: is not JSON ({error.msg}); was the file cut short?"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: line {first_line}: JSON that cannot be read ({error})") from error
-
-
-def _read_json(path: Path) -> Located:
-    text = _read_text(path)
+def _read_json(path: Path, root: Path | None) -> Located:
+    text = _read_text(path, root)
     first, _, more = text.strip().partition("\n")
     if more.lstrip().startswith(first[:1]) and first[-1:] in ("}", "]"):
         yield from _lines(text, path)
         return
-    records = _parse_json(text, path) if text.strip() else []
+    records = parse_json(text, path) if text.strip() else []
     if isinstance(records, dict) and all(isinstance(value, dict) for value in records.values()):
         records = [{"id": id, **record} for id, record in records.items()]
     if isinstance(records, dict):
@@ -117,24 +118,29 @@ def _read_json(path: Path) -> Located:
         yield f"record {number}", record
 
 
-def _read_jsonl(path: Path) -> Located:
-    return _lines(_read_text(path), path)
+def _read_jsonl(path: Path, root: Path | None) -> Located:
+    return _lines(_read_text(path, root), path)
 
 
 def _lines(text: str, path: Path) -> Located:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            yield f"line {number}", _parse_json(line, path, number)
+            try:
+                yield f"line {number}", parse_json(line, path, number)
+            except DataError as error:
+                yield f"line {number}", Unreadable(str(error))
 
 
-def _read_csv(path: Path) -> Located:
+def _read_csv(path: Path, root: Path | None) -> Located:
     # for the whole process; never lowered
     csv.field_size_limit(max(LARGEST_CSV_FIELD, csv.field_size_limit()))
     header = list[str]()
-    if suffix_of(path) == ".tsv" and _GOLD_AND_DATABASE.match(_read_text(path)):
-        yield from _read_golds(path)
+    if suffix_of(path) == ".tsv" and _GOLD_AND_DATABASE.match(_read_text(path, root)):
+        yield from _read_golds(path, root)
         return
-    for line, row in _rows(path, "\t" if suffix_of(path) == ".tsv" else ","):
+    for line, row in _rows(
+        _read_text(path, root), path, "\t" if suffix_of(path) == ".tsv" else ","
+    ):
         if row and not header:
             header = [name.strip() for name in row]
             for sign, name in _OTHER_SEPARATORS.items() if len(row) == 1 else ():
@@ -149,16 +155,17 @@ def _read_csv(path: Path) -> Located:
                 )
         elif row and len(row) != len(header):
             what = f"{len(row)} fields where the header has {len(header)}"
-            raise DataError(f"{path}: line {line}: {what}; quote fields that contain commas")
+            why = f"{path}: line {line}: {what}; quote fields that contain commas"
+            yield f"line {line}", Unreadable(why)
         elif row:
             cells = zip(header, row, strict=True)
             yield f"line {line}", {name: cell for name, cell in cells if cell}
 
 
-def _rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _rows(text: str, path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows with their first lines. If one is not CSV, as in `"a "b" c",d`, the quotes
     within cells are read as text from there on."""
-    lines = list(io.StringIO(_read_text(path), newline=""))
+    lines = list(io.StringIO(text, newline=""))
     quote_in_cell = re.compile(rf'(?<=[^{delimiter}"\r\n])"(?=[^{delimiter}"\r\n])')
     line, skipped, mended = 1, 0, False
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -181,49 +188,50 @@ def _rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         line = skipped + rows.line_num + 1
 
 
-def _read_pairs(path: Path) -> Located:
+def _read_pairs(path: Path, root: Path | None) -> Located:
     golds = path.with_suffix(".cm")
-    if not golds.exists():
+    if not present(golds):
         raise UsageError(f"{path}: holds queries, and there is no {golds.name} with their golds")
-    pair = [_read_text(file).splitlines() for file in (path, golds)]
+    pair = [_read_text(file, root).splitlines() for file in (path, golds)]
     if len(pair[0]) != len(pair[1]):
         raise DataError(f"{path}: {len(pair[0])} lines, but {golds.name} has {len(pair[1])}")
     for number, (query, gold) in enumerate(zip(*pair, strict=True), start=1):
         yield f"line {number}", {"query": query, "gold": gold}
 
 
-def _read_golds(path: Path) -> Located:
-    for number, line in enumerate(_read_text(path).splitlines(), start=1):
+def _read_golds(path: Path, root: Path | None) -> Located:
+    for number, line in enumerate(_read_text(path, root).splitlines(), start=1):
         gold, _, db = line.strip().rpartition("\t")
         if not gold and db:
-            raise DataError(
+            why = (
                 f"{path}: line {number}: has no tab before the name of a database; in a "
                 f"{suffix_of(path)} file, each line is a gold of SQL, a tab, and that name"
             )
+            yield f"line {number}", Unreadable(why)
         if gold:
             query = f"The question of line {number}, which {path.name} does not contain"
             yield f"line {number}", {"query": query, "gold": gold, "db_id": db.strip()}
 
 
-def _read_columns(path: Path) -> Located:
+def _read_columns(path: Path, root: Path | None) -> Located:
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise UsageError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from error
     try:
-        if suffix_of(path) == ".arrow":
-            with pyarrow.memory_map(str(path)) as file:
+        with open_plain(path, root) as file:
+            if suffix_of(path) == ".arrow":
                 rows = pyarrow.ipc.open_stream(file).read_all().to_pylist()
-        else:
-            rows = pyarrow.parquet.read_table(path, partitioning=None).to_pylist()
+            else:
+                rows = pyarrow.parquet.read_table(file, partitioning=None).to_pylist()
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise DataError(f"{path}: is not a readable {path.suffix[1:]} file ({error})") from error
     for number, record in enumerate(rows, start=1):
         yield f"record {number}", record
 
 
-READERS: dict[str, Callable[[Path], Located]] = {
+READERS: dict[str, Callable[[Path, Path | None], Located]] = {
     ".json": _read_json,
     ".jsonl": _read_jsonl,
     ".ndjson": _read_jsonl,
@@ -257,10 +265,10 @@ def published_files(source: str | Path) -> list[Path]:
     name, _, split = str(source).removeprefix(HUB).partition(":")
     if str(source).startswith(HUB):
         pattern = f"*{'*'.join(split.split('/'))}*"
-        folder = Path(name) if Path(name).is_dir() else _fetch(name, pattern)
+        folder = Path(name) if present(name) == "folder" else _fetch(name, pattern)
     else:
         folder, pattern = Path(source), "*"
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    paths = [path for path in sorted(files_below(folder)) if present(path) == "file"]
     places = {path.relative_to(folder).as_posix(): path for path in _of_one_format(paths)}
     chosen = [place for place in places if fnmatch(place, pattern)]
     sets = _sets_of(chosen)
@@ -271,7 +279,7 @@ def published_files(source: str | Path) -> list[Path]:
             f"{source}: holds {len(sets)} sets of records: {', '.join(sets[:20])}; "
             f"choose one with a word of its path, such as {HUB}{name}:test"
         )
-    is_fetched = str(source).startswith(HUB) and not Path(name).is_dir()
+    is_fetched = str(source).startswith(HUB) and present(name) != "folder"
     listed = [*places] or (_hub_files(name) if is_fetched else [])
     if others := _sets_of(listed):
         raise UsageError(

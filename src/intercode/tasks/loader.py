@@ -23,18 +23,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, UsageError
 from intercode.plugins import describe_error
-from intercode.tasks.formats import kind_of, read_file
-from intercode.types import Task
+from intercode.reading import present
+from intercode.tasks.formats import Unreadable, kind_of, read_file
+from intercode.types import Task, TaskIssue
 from intercode.user import FIELDS as ASKING
 from intercode.user import facets_of, lookups_of
 
 Record = dict[str, Any]
+Records = Iterable[Record | Unreadable]
+"""What reads a folder of its own form yields, with an `Unreadable` in place of a record that cannot
+be read."""
 Preprocess = Callable[[Record], Record]
 Layout = tuple[Sequence[str], Preprocess]
 """A published layout: the fields of its records, and the function that returns a record as one with
@@ -57,9 +62,26 @@ _SHORT = 3
 _TRUE, _FALSE = {"true", "1", "yes"}, {"false", "0", "no", ""}
 
 
-def load_tasks(
+Unread = tuple[Task, TaskIssue]
+"""A task without what its record lacks, and why the record cannot be read."""
+
+
+def load_tasks(path: str | Path, **options: Any) -> list[Task]:
+    """Return the tasks of a file, all of which can be read. Takes the arguments of `read_tasks`.
+
+    Raises `UsageError` when the file cannot be read at all or `preprocess` raises, `DataError` when
+    its content is malformed.
+    """
+    tasks, unread = read_tasks(path, **options)
+    if unread:
+        raise DataError(unread[0][1])
+    return tasks
+
+
+def read_tasks(
     path: str | Path,
     *,
+    root: Path | None = None,
     limit: int | None = None,
     preprocess: Preprocess | None = None,
     layouts: Sequence[Layout] = (),
@@ -69,10 +91,12 @@ def load_tasks(
     judged_by: Sequence[str] = (),
     unread: Sequence[str] = (),
     between: str = ";\n",
-    records: Callable[[Path], Iterable[Record]] | None = None,
-) -> list[Task]:
-    """Return the tasks of a file, in its order, at most `limit` of them.
+    records: Callable[[Path], Records] | None = None,
+) -> tuple[list[Task], list[Unread]]:
+    """Return the tasks of a file, in its order, from at most `limit` records; and those whose
+    records cannot be read.
 
+    `root` is the folder in which the file must lie, unless the caller has named the file itself.
     `records` yields the records of a file or folder, in place of the reader that the file's suffix
     chooses.
 
@@ -84,47 +108,58 @@ def load_tasks(
     of `DECIDING` that nothing reads. `between` joins the parts of a gold that is a list.
     `names` are other names of `query`, `id` and `db`: ``{"query": "question"}``. Raises
     `UsageError` when the file cannot be read at all or `preprocess` raises, `DataError` when its
-    content is malformed.
+    content is malformed or none of its records can be read.
     """
     path = Path(path)
     if limit is not None and limit < 1:
         raise UsageError(f"limit must be at least 1, not {limit}")
-    tasks, fields = [], set[str]()
-    if not path.exists():
+    if not present(path):
         raise UsageError(f"{path}: no such file")
     located = (
-        read_file(path)
+        read_file(path, root)
         if records is None
         else ((f"record {number}", record) for number, record in enumerate(records(path), start=1))
     )
+    tasks, bad = list[Task](), list[Unread]()
+    numbers, fields = dict[str, int](), set[str]()
     for index, (place, record) in enumerate(islice(located, limit)):
         where = f"{path}: {place}"
-        record = _from_layout(_preprocessed(record, preprocess, where), layouts, where)
-        fields |= record.keys()
-        for name in unread:
-            if record.get(name, "") not in _EMPTY:
+        try:
+            if isinstance(record, Unreadable):
+                raise DataError(record.why)
+            record = _from_layout(_preprocessed(record, preprocess, where), layouts, where)
+            fields |= record.keys()
+            for name in unread:
+                if record.get(name, "") not in _EMPTY:
+                    raise DataError(
+                        f"{where}: field {name!r} affects scoring, but nothing here reads it; "
+                        "write it as tests that this environment knows, or remove it"
+                    )
+            task = _to_task(
+                record, index, where, gold_fields, names or {}, decided_by, judged_by, between
+            )
+            if (earlier := numbers.setdefault(task.id, index + 1)) != index + 1:
                 raise DataError(
-                    f"{where}: field {name!r} affects scoring, but nothing here reads it; "
-                    "write it as tests that this environment knows, or remove it"
+                    f"{path}: records {earlier} and {index + 1}, field 'id': both are {task.id!r}; "
+                    "give each its own, or leave ids out to count from 0"
                 )
-        tasks.append(
-            _to_task(record, index, where, gold_fields, names or {}, decided_by, judged_by, between)
-        )
+            tasks.append(task)
+        except DataError as error:
+            given = record.get("id") if isinstance(record, dict) else getattr(record, "id", None)
+            id = str(index if given is None else given)
+            bad.append((Task(id, query="", gold=""), TaskIssue(str(error), "unreadable")))
     if not tasks:
-        raise DataError(f"{path}: holds no records")
+        raise DataError(bad[0][1] if bad else f"{path}: holds no records")
     if unknown := [name for name in gold_fields if name not in {*fields, "gold"}]:
         raise UsageError(
             f"{path}: no record has the gold field {unknown[0]!r}; "
             f"records have {', '.join(sorted(fields))}"
         )
-    first: dict[str, int] = {}
-    for number, task in enumerate(tasks, start=1):
-        if (earlier := first.setdefault(task.id, number)) != number:
-            raise DataError(
-                f"{path}: records {earlier} and {number}, field 'id': both are {task.id!r}; "
-                "give each its own, or leave ids out to count from 0"
-            )
-    return tasks
+    # the task of another record has this id
+    return tasks, [
+        (replace(task, id=f"{task.id} (left out)") if task.id in numbers else task, why)
+        for task, why in bad
+    ]
 
 
 # ── one record becomes one task ───────────────────────────────────────────────────────────────────

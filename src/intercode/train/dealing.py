@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from intercode.env import EnvFactory
-from intercode.errors import UsageError
+from intercode.errors import DataError, UsageError
+from intercode.reading import read_json
 from intercode.train.grouping import EQUAL
 from intercode.train.jobs import Job, Rollout
 from intercode.types import Task
@@ -242,15 +243,22 @@ class Sampler:
         """Go on from a file that `save` wrote: with the same mixture, the next jobs are those that
         the saved sampler would have dealt. Rates of tasks that are new here begin as unknown."""
         try:
-            state = json.loads(Path(path).read_text())
-            rates = {
-                name: Rate(float(wins), float(plays), int(at))
-                for name, (wins, plays, at) in state["rates"].items()
-            }
+            state, rates = read_json(path), dict[str, Rate]()
+            for name, (wins, plays, at) in state["rates"].items():
+                rates[name] = Rate(float(wins), float(plays), int(at))
+                if not 0 <= wins <= plays < math.inf:  # false for NaN too
+                    raise ValueError(f"{name}: {wins} of {plays}")
             numbers = [state[name] for name in ("seed", "groups", "rollouts")]
             if not all(isinstance(number, int) for number in numbers):
                 raise ValueError("a count is not a whole number")
-        except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        except (
+            DataError,
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+            OverflowError,
+        ) as error:
             raise UsageError(f"{path} is no file of a sampler ({error!r:.200})") from error
         self.seed, self._groups, self._rollouts = numbers
         self._rates, self._open = rates, {}

@@ -114,13 +114,14 @@ def check(
             [task for task in compared if len(task.golds) > place], place
         )
     every = [*tasks, *{task.id: task for task, _ in left_out}.values()]
+    readable = [task for task in every if task.query]
     # the gold was executed, or left out
     texts = [
         (task, issue)
-        for task, issue in _lint(every, owner)
+        for task, issue in _lint(readable, owner)
         if issue.kind not in ("gold_fails", "no_tests")
     ]
-    texts += find_overlap(every, others)
+    texts += find_overlap(readable, others)
     counts: dict[str, Any] = {
         "gold_ok": sum(by_gold[task.id].success and task.id not in failing for task in tasks),
         "noop_paid": len(paid),
@@ -200,9 +201,11 @@ def check_texts(
         *_lint(tasks, env_class),
         *find_overlap(tasks, others),
         *((task, issue) for task in tasks for issue in by_task.get(task.id, ())),
+        *data.left_out,
     ]
     counts = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))
-    return {"tasks": len(tasks), **counts, **_report(tasks, issues, env_class)}
+    every = [*tasks, *(task for task, _ in data.left_out)]
+    return {"tasks": len(every), **counts, **_report(every, issues, env_class)}
 
 
 def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Issues:

@@ -108,8 +108,9 @@ fi; fi; eval -- "${__intercode[6]}"
 """Bash counts the pluses of a trace by its evaluations, so a traced action is not evaluated: if it
 can be parsed, the loop is left, and the next line of `_READ_LOOP` names an alias for the action.
 Before the action its trace and its traps are turned on, and after it off, by a process that a late
-interrupt may end; a DEBUG trap runs a few times more, unseen. After so many actions, and if one has a here-document, which bash would not read
-from an alias, it is evaluated. An action whose syntax is wrong shows neither."""
+interrupt may end; a DEBUG trap runs a few times more, unseen. After so many actions, and if one has
+a here-document, which bash would not read from an alias, it is evaluated. An action whose syntax is
+wrong shows neither."""
 _BREAKS = re.compile(
     rb"""
       (?: break | continue | eval | source )\b             # x=1; break 2

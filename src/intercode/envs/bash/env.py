@@ -196,8 +196,6 @@ class BashEnv(JudgedEnv):
         tasks, verifiers, unread = read_verifiers(tasks, folder)
         left_out, tests = [*left_out, *unread], Tests(verifiers)
         facts: dict[str, Any] = {"reward": name, "sandbox": sandbox}
-        if left_out:
-            facts["left_out"] = {task.id: str(why) for task, why in left_out}
         golds = GoldCache[GoldOutcome | None]()
         return World(
             {"spec": spec, "variant": variant, "reward": reward, "golds": golds, "tests": tests},

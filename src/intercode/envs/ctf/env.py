@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -41,7 +41,8 @@ from intercode.envs.rewards import is_papers, require_reward, reward_name
 from intercode.envs.workspace import WorkspaceSpec, prepare_workspaces, split_refused
 from intercode.errors import UsageError
 from intercode.submission import NOT_LITERAL, answer_in, is_submission, submitted_word
-from intercode.tasks import DataSet, Record
+from intercode.tasks import DataSet
+from intercode.tasks.loader import Records
 from intercode.types import ExecResult, Score, Task, TaskIssue
 
 _SUBSTITUTES = re.compile(r"\$\(|`[^`]*\s[^`]*`")
@@ -82,7 +83,7 @@ class CtfEnv(JudgedEnv):
         return {"outcome": flags}
 
     @classmethod
-    def reader(cls, source: str | Path | None) -> Callable[[Path], Iterable[Record]] | None:
+    def reader(cls, source: str | Path | None) -> Callable[[Path], Records] | None:
         return cls.records or (read_challenges if source and is_nyu(Path(source)) else None)
 
     @classmethod
@@ -112,9 +113,6 @@ class CtfEnv(JudgedEnv):
         digests = "\n".join(f"{task.id} {challenges[task.id].digest}" for task in tasks)
         facts = {
             "assets_digest": hashlib.sha256(digests.encode()).hexdigest(),
-            "left_out": {
-                task.id: "; ".join(challenges[task.id].issues) or str(why) for task, why in left_out
-            },
             "reward": reward_name(named),
         }
         arguments = {

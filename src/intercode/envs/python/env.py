@@ -171,8 +171,6 @@ class PythonEnv(JudgedEnv):
         folder = data.file.parent if data.file and data.file.is_file() else data.file or Path()
         tasks, verifiers, unread = read_verifiers(tasks, folder)
         left_out, tests = [*left_out, *unread], Tests(verifiers)
-        if left_out:
-            facts["left_out"] = {task.id: str(why) for task, why in left_out}
         arguments = {
             "spec": spec,
             "reward": reward,

@@ -30,7 +30,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from intercode.entries import leave_out, listed, read_entries
 from intercode.envs.gold import blame_gold
 from intercode.envs.sql.compare import Order, free, order_of, sql_exact, strict
 from intercode.envs.sql.content import Content, first_difference, read_content
@@ -41,6 +40,16 @@ from intercode.envs.sql.options import SqlOptions
 from intercode.envs.sql.text import literals, ordering, split_statements
 from intercode.envs.sql.variants import variant_databases
 from intercode.errors import DataError, UsageError
+from intercode.reading import (
+    LARGEST,
+    decoded,
+    leave_out,
+    listed,
+    open_plain,
+    present,
+    read_bytes,
+    read_entries,
+)
 from intercode.tasks import DataSet
 from intercode.types import Score, Table, Task, TaskIssue
 
@@ -94,21 +103,22 @@ def read_databases(path: Path) -> Databases:
     A file of a folder that cannot be read is left out with a warning. Raises `UsageError` if `path`
     does not exist or contains no database, and the error of the first file if none can be read.
     """
-    if not path.exists():
+    kind = present(path)
+    if not kind:
         raise UsageError(f"{path}: there is no such file or folder with databases")
-    if not path.is_dir() and path.suffix not in _SUFFIXES:
+    if kind != "folder" and path.suffix not in _SUFFIXES:
         return Databases.of_scripts("mysql", _dumped(path, _text(path)))
     entries = [Path(entry) for entry in listed(path)]
     scripts = [file for file in entries if file.suffix == ".sql"]
     folders = [file for file in entries if not (file.suffix in _SUFFIXES or os.path.isfile(file))]
     entries += [Path(inner) for folder in folders for inner in listed(folder)]
     lost = [folder.name for folder in folders if not os.access(folder, os.R_OK | os.X_OK)]
-    files = [path] if path.is_file() else [file for file in entries if file.suffix in _SUFFIXES]
+    files = [path] if kind == "file" else [file for file in entries if file.suffix in _SUFFIXES]
     if scripts and files:
         raise UsageError(f"{path} holds both .sql and SQLite files; give one kind")
     if scripts:
         named = _by_name(scripts)
-        texts = dict(read_entries(named, lambda name: (name, _text(named[name]))))
+        texts = dict(read_entries(named, lambda name: (name, _text(named[name], path))))
         left_out = (*lost, *(named.keys() - texts))
         if not any(map(_is_mysqls, texts.values())):
             whole = {name: (text,) for name, text in texts.items()}
@@ -126,8 +136,8 @@ def read_databases(path: Path) -> Databases:
     if nested := [
         file for file in files if path in (file, file.parent) or file.stem == file.parent.name
     ]:
-        named = _by_name(sorted(nested))
-        digests = dict(read_entries(named, lambda name: (name, _file_digest(named[name]))))
+        named, root = _by_name(sorted(nested)), path if kind == "folder" else None
+        digests = dict(read_entries(named, lambda name: (name, _file_digest(named[name], root))))
         sound = {name: named[name] for name in digests}
         left_out = (*lost, *(named.keys() - digests))
         content = "\0".join(["sqlite", *digests, *digests.values()])
@@ -201,7 +211,7 @@ def _by_name(files: list[Path]) -> dict[str, Path]:
     return {file.stem: file for file in by_name.values()}
 
 
-def _file_digest(file: Path) -> str:
+def _file_digest(file: Path, root: Path | None) -> str:
     """Return the digest of a SQLite file; for a large file, its size and time, since reading it
     would take longer than using it.
 
@@ -209,13 +219,13 @@ def _file_digest(file: Path) -> str:
     """
     try:
         for log in (file.with_name(file.name + ending) for ending in ("-wal", "-journal")):
-            if log.is_file() and log.stat().st_size > 0:
+            if present(log) and log.stat().st_size > 0:
                 command = f"sqlite3 {shlex.quote(str(file))} 'PRAGMA wal_checkpoint(TRUNCATE)'"
                 raise DataError(
                     f"{log} holds changes that {file.name} lacks; "
                     f"close the program that has it open, then run: {command}"
                 )
-        with open(file, "rb") as content:
+        with open_plain(file, root) as content:
             if content.read(16) != b"SQLite format 3\0":
                 raise DataError(f"{file} is not a SQLite database")
             info = file.stat()
@@ -227,21 +237,16 @@ def _file_digest(file: Path) -> str:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
 
 
-def _text(file: Path) -> str:
-    try:
-        content = file.read_bytes()
-        if content.startswith(b"PGDMP") or b"\n-- PostgreSQL database dump" in content[:_HEAD]:
-            raise DataError(
-                f"{file} is a dump of PostgreSQL, which no engine here loads; convert it:"
-                " createdb NAME, restore the dump there (psql -f, or pg_restore), and"
-                " pip install 'db-to-sqlite[postgresql]' &&"
-                " db-to-sqlite --all postgresql:///NAME NAME.sqlite"
-            )
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file} is not text in UTF-8: {error}; convert it with iconv") from error
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+def _text(file: Path, root: Path | None = None) -> str:
+    content = read_bytes(file, root, most=LARGEST)
+    if content.startswith(b"PGDMP") or b"\n-- PostgreSQL database dump" in content[:_HEAD]:
+        raise DataError(
+            f"{file} is a dump of PostgreSQL, which no engine here loads; convert it:"
+            " createdb NAME, restore the dump there (psql -f, or pg_restore), and"
+            " pip install 'db-to-sqlite[postgresql]' &&"
+            " db-to-sqlite --all postgresql:///NAME NAME.sqlite"
+        )
+    return decoded(content, file)
 
 
 # -- engines ---------------------------------------------------------------------------------------
@@ -307,11 +312,11 @@ def read_descriptions(folder: Path) -> str:
     lines = []
     for file in sorted(folder.glob("database_description/*.csv")):
         try:
-            rows = csv.DictReader(io.StringIO(file.read_text("utf-8-sig", errors="replace")))
-        except OSError as error:
+            text = read_bytes(file, folder).decode("utf-8-sig", "replace")
+        except DataError as error:
             leave_out(error)
             continue
-        for row in rows:
+        for row in csv.DictReader(io.StringIO(text)):
             cells = [" ".join((row.get(name) or "").split()) for name in _DESCRIPTION]
             lines.append(f"{file.stem}.{cells[0]}: {'; '.join(filter(None, cells[1:]))}")
     return "\n".join(lines)

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from intercode.entries import leave_out
+from intercode.errors import DataError
+from intercode.reading import leave_out, present, read_text
 from intercode.types import Task
 from intercode.user import stems
 
@@ -35,11 +36,12 @@ def read_documents(folder: Path, name: str) -> Documents:
         "knowledge": ("kb.jsonl", _knowledge),
     }
     for word, (ending, read) in readers.items():
-        try:
-            documents[word] = read((folder / f"{name}_{ending}").read_text("utf-8-sig"))
-        except FileNotFoundError:
+        file = folder / f"{name}_{ending}"
+        if not present(file):
             continue
-        except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+        try:
+            documents[word] = read(read_text(file, folder))
+        except (DataError, ValueError, TypeError, AttributeError, KeyError) as error:
             leave_out(error)
     return documents
 

@@ -20,16 +20,18 @@ import io
 import re
 import shlex
 import tarfile
-import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from intercode.envs.compose import containers_of, find_compose, read_yaml, service_of
-from intercode.errors import DataError, UsageError
+from intercode.errors import DataError, IntercodeError, UsageError
+from intercode.plugins import describe_error
+from intercode.reading import listed, present, read_bytes, read_files, read_text, read_toml
 from intercode.tasks import Record
-from intercode.tasks.loader import is_comment
+from intercode.tasks.formats import Unreadable
+from intercode.tasks.loader import Records, is_comment
 from intercode_sandbox.base import script_command
 from intercode_sandbox.template import folder_digest
 
@@ -56,41 +58,45 @@ _OWN_PLACE = re.compile(r"\$\{?0\b|BASH_SOURCE|/solution\b|/oracle\b")
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
 
-def read_directory(path: Path) -> Iterator[Record]:
-    """Yield the records of a task directory, or of all task directories in a folder, by name.
-
-    Raises `UsageError` if there is none, and `DataError` for one that cannot be read.
-    """
+def read_directory(path: Path) -> Records:
+    """Yield the records of a task directory, or of all task directories in a folder, by name; for
+    one that cannot be read, an `Unreadable`. Raises `UsageError` if there is none."""
     tasks = _task_folders(path, _DEEPEST)
     if not tasks:
         raise UsageError(f"{path}: neither it nor a folder in it contains {TOML} or {YAML}")
     names = Counter(folder.name for folder in tasks)
     for folder in tasks:
-        read = _read_harbor if (folder / TOML).is_file() else _read_terminal_bench
+        read = _read_harbor if present(folder / TOML) else _read_terminal_bench
         place = folder.relative_to(path).as_posix()
-        try:
-            record = read(folder, "" if folder == path else f"{place}/")
-        except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError, TypeError) as error:
-            raise DataError(f"{folder}: cannot be read: {error}") from error
         id = folder.resolve().name if names[folder.name] == 1 else place.replace("/", "-")
-        yield {"id": id, **record}
+        try:
+            yield {"id": id, **read(folder, path)}
+        except IntercodeError as error:
+            yield Unreadable(str(error), id)
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            yield Unreadable(f"{folder}: is no task as published ({describe_error(error)})", id)
 
 
 def _task_folders(path: Path, deepest: int) -> list[Path]:
     """Return the task directories in a folder and, up to `deepest` levels, in its folders."""
-    if any((path / name).is_file() for name in (TOML, YAML)):
+    if any(present(path / name) for name in (TOML, YAML)):
         return [path]
-    folders = sorted(path.iterdir()) if path.is_dir() and deepest else []
     return [
         task
-        for folder in folders
-        if not folder.name.startswith(".")
-        for task in _task_folders(folder, deepest - 1)
+        for entry in (listed(path) if deepest else ())
+        if entry.name[0] != "." and entry.is_dir()
+        for task in _task_folders(Path(entry.path), deepest - 1)
     ]
 
 
-def _read_harbor(folder: Path, prefix: str) -> Record:
-    task = tomllib.loads((folder / TOML).read_text("utf-8"))
+def _prefix(folder: Path, root: Path) -> str:
+    """Return what a path from `root` to something in a task's folder begins with."""
+    return "" if folder == root else f"{folder.relative_to(root).as_posix()}/"
+
+
+def _read_harbor(folder: Path, root: Path) -> Record:
+    prefix = _prefix(folder, root)
+    task = read_toml(folder / TOML, root)
     agent, verifier, environment, solution, metadata = (
         task.get(name) or {}
         for name in ("agent", "verifier", "environment", "solution", "metadata")
@@ -102,7 +108,7 @@ def _read_harbor(folder: Path, prefix: str) -> Record:
     if task.get("steps"):
         reasons.append(("has several steps", "needs_machine"))
     else:
-        reasons += _test_reasons(tests / "test.sh", tests, services or ())
+        reasons += _test_reasons(tests / "test.sh", tests, services or (), root)
     if environment.get("mcp_servers"):
         reasons.append(("needs MCP servers", "needs_machine"))
     if verifier.get("environment_mode") == "separate":
@@ -114,13 +120,13 @@ def _read_harbor(folder: Path, prefix: str) -> Record:
     if lacking:
         reasons.append((f"needs {', '.join(lacking)} of the host", "needs_network"))
     for_all, for_tests, for_solution = (given for given, _ in variables)
-    if not dockerfile.is_file() and not environment.get("docker_image"):
+    if not present(dockerfile) and not environment.get("docker_image"):
         reasons.append((NO_IMAGE, "needs_files"))
     instructions = [folder / "instruction.md"]
-    if task.get("steps") and not instructions[0].is_file():  # each step has its own
+    if task.get("steps") and not present(instructions[0]):  # each step has its own
         instructions = sorted(folder.glob("steps/*/instruction.md"))
-    query = "\n".join(file.read_text("utf-8") for file in instructions)
-    gold = _solution(folder / "solution", "solve.sh", for_solution)
+    query = "\n".join(read_text(file, root) for file in instructions)
+    gold = _solution(folder / "solution", "solve.sh", for_solution, root)
     return {
         "query": query,
         "gold": gold,
@@ -130,42 +136,43 @@ def _read_harbor(folder: Path, prefix: str) -> Record:
         "verify_system": _subjects(query),
         "verdict": "reward",
         "image": f"{prefix}environment/Dockerfile"
-        if dockerfile.is_file()
+        if present(dockerfile)
         else environment.get("docker_image"),
         "cwd": environment.get("workdir"),
         "env": for_all or None,
         "action_seconds": float(agent.get("timeout_sec") or _SECONDS),
         "services": services,
         **_sizes(environment),
-        "keep_processes": "auto" if gold else _asks_services(tests),
+        "keep_processes": "auto" if gold else _asks_services(tests, root),
         "hardness": metadata.get("difficulty"),
         "world": folder_digest(folder / "environment", times=False),
         "unplayable": reasons or None,
     }
 
 
-def _read_terminal_bench(folder: Path, prefix: str) -> Record:
+def _read_terminal_bench(folder: Path, root: Path) -> Record:
+    prefix = _prefix(folder, root)
     task = read_yaml(folder / YAML)
     query, tests = str(task.get("instruction") or ""), folder / "tests"
     script = folder / "run-tests.sh"
     services, reasons = _services(folder, prefix, "client")
-    reasons += _test_reasons(script, tests, services or ())
+    reasons += _test_reasons(script, tests, services or (), root)
     dockerfile = folder / "Dockerfile"
-    if not dockerfile.is_file():
+    if not present(dockerfile):
         reasons.append((NO_IMAGE, "needs_files"))
-    gold = _solution(folder, "solution.sh", {})
+    gold = _solution(folder, "solution.sh", {}, root)
     return {
         "query": query,
         "gold": gold,
         "verify": "export TEST_DIR=/tests\nbash /tests/run-tests.sh\n",
-        "verify_files": [f"{prefix}{file.name}" for file in (tests, script) if file.exists()],
+        "verify_files": [f"{prefix}{file.name}" for file in (tests, script) if present(file)],
         "verify_seconds": float(task.get("max_test_timeout_sec") or _SECONDS),
         "verify_system": _subjects(query),
-        "image": f"{prefix}Dockerfile" if dockerfile.is_file() else None,
+        "image": f"{prefix}Dockerfile" if present(dockerfile) else None,
         "action_seconds": float(task.get("max_agent_timeout_sec") or _SECONDS),
         "services": services,
         **_sizes({}),
-        "keep_processes": "auto" if gold else _asks_services(tests),
+        "keep_processes": "auto" if gold else _asks_services(tests, root),
         "hardness": task.get("difficulty"),
         "world": folder_digest(folder, times=False),
         "unplayable": reasons or None,
@@ -197,12 +204,13 @@ def _services(
 
 
 def _test_reasons(
-    script: Path, tests: Path, services: Collection[str]
+    script: Path, tests: Path, services: Collection[str], root: Path
 ) -> Iterator[tuple[str, str]]:
-    if not script.is_file():
+    if not present(script):
         yield f"has no {script.name}", "needs_files"
         return
-    texts = [file.read_text("utf-8", "replace") for file in (script, *sorted(tests.glob("*.sh")))]
+    scripts = (script, *sorted(tests.glob("*.sh")))
+    texts = [read_bytes(file, root).decode("utf-8", "replace") for file in scripts]
     downloads = (match[1] for text in texts for match in _DOWNLOAD.finditer(text))
     named = "|".join(map(re.escape, services or ("localhost",)))
     local = re.compile(rf"{_LOCAL.pattern}|https?://(?:{named})\b")
@@ -217,9 +225,10 @@ def _subjects(query: str) -> list[str]:
     return [path for path in paths if not _INTERPRETER.search(path)]
 
 
-def _asks_services(tests: Path) -> bool:
-    files = _files(tests) if tests.is_dir() else {}
-    return any(_SERVICE.search(content.decode("utf-8", "replace")) for content, _ in files.values())
+def _asks_services(tests: Path, root: Path) -> bool:
+    files = read_files(tests, root) if present(tests) else {}
+    contents = [content for content, _ in files.values()]
+    return any(_SERVICE.search(content.decode("utf-8", "replace")) for content in contents)
 
 
 def _variables(given: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
@@ -253,14 +262,16 @@ def _mebibytes(size: object, usual: int) -> int:
     return max(1, int(float(match[1]) * _UNITS[match[2].upper()]))
 
 
-def _solution(folder: Path, script: str, variables: Mapping[str, str]) -> str | None:
+def _solution(folder: Path, script: str, variables: Mapping[str, str], root: Path) -> str | None:
     """Return the Bash text that does what a solution does; None if there is none, or one that
     consists of comments."""
-    if not (folder / script).is_file() or is_comment((folder / script).read_text("utf-8")):
+    text = read_text(folder / script, root) if present(folder / script) else ""
+    if not text or is_comment(text):
         return None
     exports = "".join(f"export {name}={shlex.quote(text)}\n" for name, text in variables.items())
-    text = (folder / script).read_text("utf-8")
-    files = _files(folder) if folder.name == "solution" else {script: (text.encode(), 0o755)}
+    files = (
+        read_files(folder, root) if folder.name == "solution" else {script: (text.encode(), 0o755)}
+    )
     command = shlex.join(script_command(text, f"/solution/{script}"))
     if len(files) > 1 or _OWN_PLACE.search(text) or command != f"bash /solution/{script}":
         return _unpacking(files, "/solution", f"{exports}{command}")
@@ -279,12 +290,3 @@ def _unpacking(files: Mapping[str, tuple[bytes, int]], folder: str, run: str) ->
     packed = base64.encodebytes(gzip.compress(archive.getvalue(), mtime=0)).decode()
     unpack = f"mkdir -p {folder} && base64 -d <<'FILES' | tar -xzo -C {folder}"
     return f"(\n{unpack}\n{packed}FILES\n{run}\n)"
-
-
-def _files(folder: Path) -> dict[str, tuple[bytes, int]]:
-    """Return contents and modes of the files below a folder, by relative path."""
-    return {
-        str(file.relative_to(folder)): (file.read_bytes(), file.stat().st_mode & 0o777)
-        for file in sorted(folder.rglob("*"))
-        if file.is_file() and "__pycache__" not in file.parts
-    }

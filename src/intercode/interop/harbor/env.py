@@ -24,7 +24,8 @@ from intercode.errors import UsageError
 from intercode.interop.harbor.directory import NO_IMAGE, read_directory
 from intercode.interop.harbor.language import LANGUAGE
 from intercode.interop.harbor.options import HarborOptions
-from intercode.tasks import DataSet, Record
+from intercode.tasks import DataSet
+from intercode.tasks.loader import Records
 from intercode.types import Task, TaskIssue
 
 NO_NETWORK = "none: agents, solutions and tests have no network, whatever the tasks allow"
@@ -39,7 +40,7 @@ class HarborEnv(BashEnv):
     decided_by: ClassVar = ("verify",)
 
     @staticmethod
-    def records(path: Path) -> Iterable[Record]:
+    def records(path: Path) -> Records:
         return read_directory(path)
 
     @classmethod
@@ -63,14 +64,11 @@ class HarborEnv(BashEnv):
             raise UsageError(none_playable(left_out))
         world = super().prepare_world(replace(data, tasks=tasks), options)
         world.arguments["spec"].provider.stand_in = options.image
-        left_out += world.left_out
-        reasons = {task.id: str(why) for task, why in left_out}
-
-        def facts() -> dict[str, Any]:
-            left = {"left_out": reasons} if reasons else {}
-            return {"network": NO_NETWORK, **world.facts(), **left}
-
-        return replace(world, facts=facts, left_out=left_out)
+        return replace(
+            world,
+            facts=lambda: {"network": NO_NETWORK, **world.facts()},
+            left_out=[*left_out, *world.left_out],
+        )
 
     @classmethod
     def image_facts(cls, spec: WorkspaceSpec, tasks: Iterable[Task]) -> Mapping[str, Any]:

@@ -17,13 +17,13 @@ episode without `turn_history`, or with one that is malformed.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from intercode.errors import DataError, UsageError
+from intercode.errors import DataError
+from intercode.reading import read_json
 from intercode.types import Ended, Episode, Turn
 
 _EXECUTE = re.compile(r"execute\[(.*)\]", re.DOTALL)
@@ -38,12 +38,7 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
 
     Raises `UsageError` if the file cannot be read, and `DataError` if it is not a log.
     """
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"the recording {path} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON: {error}") from error
+    content = read_json(path)
     logs = content.get("logs", content) if isinstance(content, dict) else None
     if not isinstance(logs, dict):
         raise DataError(

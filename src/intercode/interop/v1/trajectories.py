@@ -11,15 +11,14 @@ not say who acted.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from intercode.entries import leave_out, read_entries
 from intercode.errors import DataError
 from intercode.interop.atif import marked_files
 from intercode.interop.v1.logs import is_error
+from intercode.reading import decoded, leave_out, parse_json, present, read_entries
 from intercode.runs.store import read_inside
 from intercode.types import Episode, Turn
 
@@ -43,11 +42,15 @@ def log_files(path: Path) -> Iterator[Path]:
     """Yield the files with logs at or below `path`. Links below it are not followed."""
     for file in marked_files(path, b'"trajectory"'):
         try:
-            if logs_in(json.loads(read_inside(file.parent, file.name))):
+            if logs_in(_content(file)):
                 yield file
-        except (ValueError, RecursionError) as error:
-            if path.is_dir():
-                leave_out(f"{file} is not JSON: {error}")
+        except DataError as error:
+            if present(path) == "folder":
+                leave_out(error)
+
+
+def _content(file: Path) -> Any:
+    return parse_json(decoded(read_inside(file.parent, file.name), file), file)
 
 
 def read_logs(path: Path) -> tuple[dict[str, Any], list[Episode]] | None:
@@ -68,16 +71,12 @@ def read_logs(path: Path) -> tuple[dict[str, Any], list[Episode]] | None:
             task = f"{task}.{number + 1}"
         try:
             return _episode(task, epoch, log), str(log["environment"]).removeprefix("ic_")
-        except (LookupError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             raise DataError(
                 f"{file}, episode {task}: it is not an episode of InterCode v1: {error!r:.200}"
             ) from error
 
-    logs = (
-        (file, task, log)
-        for file in log_files(path)
-        for task, log in logs_in(json.loads(read_inside(file.parent, file.name)))
-    )
+    logs = ((file, task, log) for file in log_files(path) for task, log in logs_in(_content(file)))
     for episode, env in read_entries(logs, read):
         episodes.append(episode)
         envs.add(env)
