@@ -256,15 +256,15 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         world = cls.prepare_world(data, options)
         tasks = data.tasks if world.tasks is None else world.tasks
         left_out = (*data.left_out, *world.left_out)
-        facts: dict[str, Any] = {"data": data.name, "data_digest": data.digest}
-        if left_out:
-            facts["left_out"] = reasons = dict[str, str]()
-            for task, why in left_out:
-                reasons[task.id] = f"{reasons[task.id]}; {why}" if task.id in reasons else str(why)
+        facts = {"data": data.name, "data_digest": data.digest}
+        reasons = dict[str, str]()
+        for task, why in left_out:
+            reasons[task.id] = f"{reasons[task.id]}; {why}" if task.id in reasons else str(why)
+        why_left_out = {"left_out": reasons} if reasons else {}
         return EnvFactory(
             tasks,
             lambda: cls(tasks, **world.arguments, **episode),
-            lambda: {**facts, **world.facts()},
+            lambda: {**facts, **world.facts(), **why_left_out},
             left_out,
             options,
         )

@@ -39,7 +39,9 @@ def main(words: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         except OSError:  # discard the buffer, else the interpreter tries again when it exits
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141 if isinstance(error, BrokenPipeError) else _fail(3, str(error))
+        if isinstance(error, BrokenPipeError):
+            return 141
+        return _fail(3, f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
 
 class _Parser(argparse.ArgumentParser):

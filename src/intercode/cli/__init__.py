@@ -32,6 +32,8 @@ from intercode.errors import DISK_FULL, EntryLeftOut, IntercodeError, UsageError
 from intercode.plugins import describe_error, fault_of, is_user_code
 
 _BROKEN_STREAM = (errno.EIO, errno.EBADF)
+_OF_A_PATH = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
+"""What a path may have that a caller named, wherever it is met first."""
 _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
@@ -72,6 +74,8 @@ class _Group(LazyGroup):
                     f"{error.filename or 'a terminal or a disk'} cannot be read or written: "
                     f"{error.strerror}",
                 )
+            if error.errno in _OF_A_PATH and error.filename:
+                _end(2, f"{os.fsdecode(error.filename)}: {error.strerror}")
             if error.errno not in DISK_FULL:
                 _end(3, str(fault_of(error)))
             where = error.filename or "stdout, or a file of the run, the cache or TMPDIR"

@@ -12,6 +12,7 @@ from intercode.cli.lazy import LazyGroup
 from intercode.cli.options import TEXT, json_flag, out_file
 from intercode.cli.output import print_json
 from intercode.doors import PARTS, part
+from intercode.reading import present
 
 
 @click.group(cls=LazyGroup, lazy={"generate": PARTS["data_generate"]})
@@ -134,7 +135,7 @@ def image_export(reference: str, name: str | None, force: bool, file: str | None
     if name is not None:
         raise click.UsageError("NAME is for the cache; leave it out with --out")
     target = Path(file)
-    if target.exists() and not force:
+    if present(target) and not force:
         raise click.UsageError(f"{file} exists; choose another file, or replace it with --force")
     export_tar(reference, target)
     click.echo(file)

@@ -17,6 +17,7 @@ from intercode.envs import ENVIRONMENTS, all_options, known_options
 from intercode.errors import UsageError
 from intercode.options import SECTIONS, Option, Options
 from intercode.plugins import find_own_modules
+from intercode.reading import present
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 EXISTING_PATH, EXISTING_FOLDER = click.Path(exists=True), click.Path(exists=True, file_okay=False)
@@ -28,7 +29,7 @@ class _RunPath(click.Path):
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         path = os.fsdecode(super().convert(value, param, ctx))
         folder = os.path.dirname(path) or "."
-        if os.path.isfile(path) and os.path.exists(os.path.join(folder, "run.json")):
+        if present(path) == "file" and present(os.path.join(folder, "run.json")):
             self.fail(f"{path} is a file of a run; name its folder, {folder}", param, ctx)
         return path
 
@@ -301,7 +302,7 @@ def _stored_options(
     context: click.Context, option: click.Parameter, folder: str | None
 ) -> str | None:
     """Take the options that the user leaves out from the run in `folder`, if it holds a run."""
-    if folder is None or not os.path.exists(os.path.join(folder, "run.json")):
+    if folder is None or not present(os.path.join(folder, "run.json")):
         return folder
     from intercode.runs.store import stream_run
     from intercode.runs.trust import require_trust

@@ -3,7 +3,6 @@ execute and score them again."""
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any
 
@@ -24,7 +23,7 @@ from intercode.doors import part
 from intercode.errors import UsageError
 from intercode.options import RunOptions
 from intercode.plugins import find_own_modules
-from intercode.reading import read_entries
+from intercode.reading import present, read_entries
 
 
 @click.command(cls=shared.Command)
@@ -61,7 +60,7 @@ def report(
             page = part("page")
         except ImportError as error:
             raise shared.lacks_viewer("--html", error) from error
-    if html and os.path.isfile(html) and not html.lower().endswith((".html", ".htm")):
+    if html and present(html) == "file" and not html.lower().endswith((".html", ".htm")):
         raise UsageError(f"{html} exists and is not a page; name a file that ends in .html")
     loaded = [run for folder in runs for run in read_entries(runs_in(folder), load_run)]
     require_comparable([config for config, _ in loaded], force=force)
@@ -113,7 +112,7 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
 
     find_own_modules()
     recording, factory, tasks = prepare_replay(log, env, trust=shared.is_trusted(), **options)
-    left_out = recording.settings.get("left_out", {}) if os.path.isfile(log) else {}
+    left_out = recording.settings.get("left_out", {}) if present(log) == "file" else {}
     for key, what in left_out.items():
         say(f"left out of episode {key}: {what}", err=True)
     with progress(len(tasks), quiet=as_json) as tick:

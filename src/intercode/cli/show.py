@@ -11,7 +11,7 @@ import click
 from intercode.cli import options as shared
 from intercode.cli.output import make_console, print_json, say, show_tables
 from intercode.errors import UsageError
-from intercode.reading import read_entries
+from intercode.reading import present, read_entries
 from intercode.types import Ended
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def show(
     path = Path(run)
     runs = list(RunFolders([path], data).all().values())
     is_converted = not runs[0].path.is_relative_to(path)
-    if not is_converted and not (path / "run.json").exists():
+    if not is_converted and not present(path / "run.json"):
         if tasks or failed or ambiguous or why or ended or grep or epoch is not None:
             raise UsageError(f"{run} is a folder of runs; name one of them, such as {runs[0].path}")
         _list_runs(runs[:most], as_json)

@@ -36,6 +36,7 @@ from intercode.generate import bash, composed, python, repair, sql
 from intercode.generate.draws import Split
 from intercode.generate.families import Family, Place, Question
 from intercode.generate.generation import CARD, PROGRESS, Generation, Plan
+from intercode.reading import present
 from intercode.types import Score
 
 FAMILIES: Mapping[str, Family] = {
@@ -120,10 +121,14 @@ def generate(
     steps = _steps(family, steps)
     plan = Plan(family, n, seed, asks, steps, sorted(kinds), split, sorted({*difficulty}))
     _require_kinds(plan)
-    if resume and (out / CARD).exists():
+    if resume and present(out / CARD):
         raise UsageError(f"{out} is finished; nothing is left to resume")
-    begun = (out / PROGRESS).exists()
-    if not (resume and begun) and out.exists() and not (out.is_dir() and not any(out.iterdir())):
+    begun = present(out / PROGRESS)
+    if (
+        not (resume and begun)
+        and present(out)
+        and not (present(out) == "folder" and not any(out.iterdir()))
+    ):
         hint = "resume it, " if begun else ""
         raise UsageError(f"{out} exists; {hint}name a new folder, or remove it first")
     out.mkdir(parents=True, exist_ok=True)

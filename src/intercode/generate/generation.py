@@ -49,6 +49,7 @@ from intercode.generate.families import Family, Place, Question, with_placeholde
 from intercode.generate.grower import NEUTRAL, grow
 from intercode.generate.judges import SHOWN, bash_judge, fewer, python_judge, sql_judge, write_tests
 from intercode.generate.trial import Trial
+from intercode.reading import present
 
 SHARE = 0.03
 """The largest part of a split's tasks that may have the same answer."""
@@ -487,7 +488,7 @@ class Generation:
     def _read_progress(self) -> dict[int, Any]:
         """Return the lines of the units that an interrupted generation merged."""
         path, begun = self.folder / PROGRESS, json.dumps(self.plan.facts)
-        text = path.read_text("utf-8") if path.exists() else ""
+        text = path.read_text("utf-8") if present(path) else ""
         whole = text[: text.rfind("\n") + 1] or f"{begun}\n"  # without an unfinished line
         try:
             first, *lines = map(json.loads, whole.splitlines())
@@ -576,7 +577,7 @@ def digests(folder: Path) -> dict[str, str]:
         name = str(path.relative_to(folder))
         if path.is_symlink():
             files.update(f"{name} -> {path.readlink()}\n".encode())
-        elif path.is_file() and name not in (TASKS, PROGRESS, CARD):
+        elif present(path) == "file" and name not in (TASKS, PROGRESS, CARD):
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             files.update(f"{name} {path.stat().st_mode & 0o777:o} {digest}\n".encode())
     return {"tasks": tasks.hexdigest(), "files": files.hexdigest()}

@@ -9,6 +9,7 @@ from typing import Any
 from intercode.interop.atif import read_trajectories, trajectory_files
 from intercode.interop.v1.logs import read_log
 from intercode.interop.v1.trajectories import log_files, read_logs
+from intercode.reading import present
 from intercode.types import Episode
 
 
@@ -25,6 +26,6 @@ def read_recorded(path: Path) -> tuple[dict[str, Any], list[Episode], bool] | No
     if trajectories := read_trajectories(path):
         return *trajectories, "env" in trajectories[0]
     logs = read_logs(path)
-    if logs is None and not path.is_dir():
+    if logs is None and present(path) != "folder":
         logs = read_log(path)
     return (*logs, False) if logs else None

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 from intercode.doors import part
 from intercode.errors import StoreError, UsageError
 from intercode.options import split_agent
-from intercode.reading import listed
+from intercode.reading import listed, present
 from intercode.report.text import one_line, shortened
 from intercode.report.transcript import State, state_of
 from intercode.report.turns import counted_turns
@@ -244,7 +244,9 @@ def runs_in(path: str | Path) -> list[Path]:
 def is_recorded(path: Path) -> bool:
     """Return whether `path` is a recording in another form than a run folder: a file, or a folder
     of trajectories without runs."""
-    return path.is_file() or (not any(find_runs(path)) and any(part("recorded_files")(path)))
+    return present(path) == "file" or (
+        not any(find_runs(path)) and any(part("recorded_files")(path))
+    )
 
 
 def load_run(path: str | Path) -> tuple[dict[str, Any], Sequence[Episode]]:
@@ -259,7 +261,7 @@ def load_run(path: str | Path) -> tuple[dict[str, Any], Sequence[Episode]]:
         config, episodes = stream_run(path)
         require_names(path, config)
         verdicts: Sequence[object] = ()
-        if (path / "judged").exists():
+        if present(path / "judged"):
             # few runs are judged, and the judge imports much
             from intercode.rescoring.judge import read_verdicts
 

@@ -24,7 +24,7 @@ from intercode.agents.code import unfenced
 from intercode.doors import part
 from intercode.errors import DataError, UsageError
 from intercode.options import split_agent
-from intercode.reading import LARGEST, parse_json, read_text
+from intercode.reading import LARGEST, parse_json, present, read_text
 from intercode.runs.store import stream_run
 from intercode.types import Episode, Task
 
@@ -90,7 +90,7 @@ def load_recording(path: str | Path) -> Recording:
     `StoreError` for a damaged run.
     """
     path = Path(path)
-    if not (path / "run.json").exists() and (recorded := part("read_recorded")(path)):
+    if not present(path / "run.json") and (recorded := part("read_recorded")(path)):
         settings, episodes, shortened = recorded
         return Recording(str(path), settings, episodes, shortened)
     settings, episodes = stream_run(path)

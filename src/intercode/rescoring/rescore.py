@@ -26,6 +26,7 @@ from intercode.agents import replay as replay_agent
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, known_options, prepare
 from intercode.errors import DataError, UsageError
+from intercode.reading import present
 from intercode.rescoring.recordings import Recording, require_executable
 from intercode.runner.run import evaluate
 from intercode.runs.store import RunStore, stream_run
@@ -233,7 +234,7 @@ def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
 def require_data(then: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """Raise `UsageError` if the data of a run with settings `then` are not where they were."""
     data = options.get("data")
-    if data and data == then.get("data_from") and not Path(data).exists():
+    if data and data == then.get("data_from") and not present(data):
         raise UsageError(
             f"the data of {then['run']} were at {data}, which is not here; "
             "say where they are now with --data"

@@ -34,6 +34,7 @@ from intercode.models import Model, OpenAIModel, make_model
 from intercode.models.openai_chat import PATIENCE, listed_price, price_table
 from intercode.options import EnvOptions, RunOptions, code_options, split_agent
 from intercode.plugins import attribute_path
+from intercode.reading import present
 from intercode.rescoring.recordings import load_predictions, load_recording
 from intercode.runner.budget import Budget, BudgetTracker, RunLimits
 from intercode.runner.provenance import source_digests
@@ -115,7 +116,7 @@ class Evaluation:
             **factory.facts(),
             **_labels(factory.tasks),
             # `data` is only the name of the data set
-            "data_from": data if data and (data.startswith(HUB) or Path(data).exists()) else None,
+            "data_from": data if data and (data.startswith(HUB) or present(data)) else None,
             **_digests(env, options, whole.options, model),
         }
         whole_run = Budget(options.max_tokens, options.max_cost, options.max_seconds)

@@ -45,7 +45,7 @@ from typing import Any, BinaryIO, Literal, get_args, get_origin, get_type_hints,
 from intercode.errors import StoreError, UsageError
 from intercode.options import RunOptions
 from intercode.plugins import safe_repr
-from intercode.reading import read_entries
+from intercode.reading import present, read_entries
 from intercode.runs.signing import is_signed, with_signature, without_signature
 from intercode.types import Episode, Message, Sample, ToolCall, Turn, Usage, is_number
 
@@ -281,7 +281,7 @@ def alone_in(path: Path) -> Iterator[None]:
 def sign_run(path: Path, config: Config) -> None:
     """Write the run's settings `config` with the user's signature, unless the folder cannot be
     written, is in use, or is not a run (but a recording in another form)."""
-    if not (path / "run.json").is_file():
+    if present(path / "run.json") != "file":
         return
     with contextlib.suppress(StoreError), alone_in(path), storage_faults(path):
         _write_config(path, config, sign=True)
@@ -303,7 +303,7 @@ def stream_run(path: str | Path) -> tuple[dict[str, Any], Episodes]:
     """Return what `read_run` returns, but without holding the episodes in memory."""
     path = Path(path)
     with storage_faults(path):
-        if not (path / "run.json").is_file():
+        if present(path / "run.json") != "file":
             raise UsageError(f"{path} holds no run; give the folder that `eval --out` made")
     config = {**read_config(path), "run": str(path)}
 
@@ -717,8 +717,8 @@ def require_plain_output(output: str | Path) -> None:
     """Raise `UsageError` for a link, a pipe or a device in a run folder, which somebody else may
     have put there."""
     path = Path(output)
-    is_plain = not path.is_symlink() and (path.is_file() or path.is_dir())
-    if os.path.lexists(path) and not is_plain and path.with_name("run.json").exists():
+    is_plain = not path.is_symlink() and present(path) in ("file", "folder")
+    if os.path.lexists(path) and not is_plain and present(path.with_name("run.json")):
         raise UsageError(
             f"{path} lies in a run folder and is a link, a pipe or a device; choose another place"
         )
@@ -754,5 +754,9 @@ def storage_faults(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = "it is a file" if isinstance(error, FileExistsError) and path.is_file() else error
+        why = (
+            "it is a file"
+            if isinstance(error, FileExistsError) and present(path) == "file"
+            else error
+        )
         raise StoreError(f"{path} cannot be used as a run folder: {why}") from error

@@ -6,6 +6,7 @@ import click
 
 from intercode.cli import options as shared
 from intercode.errors import UsageError
+from intercode.reading import present
 
 
 @click.command(cls=shared.Command)
@@ -21,14 +22,13 @@ def view(runs: tuple[str, ...], host: str, port: int, data: str | None) -> None:
     The printed address contains a secret: anyone who knows it can read the runs. Ctrl-C ends the
     viewer.
     """
-    import os
     from pathlib import Path
 
     try:
         from intercode.view.app import serve
     except ImportError as error:
         raise shared.lacks_viewer("`view`", error) from error
-    if not runs and not os.path.isdir("runs"):
+    if not runs and present("runs") != "folder":
         raise UsageError("there is no folder runs here; name a run, or a folder of runs")
     folders = [Path(run) for run in runs or ("runs",)]
     with shared.listening_at(host, port):

@@ -113,6 +113,7 @@ class CtfEnv(JudgedEnv):
         digests = "\n".join(f"{task.id} {challenges[task.id].digest}" for task in tasks)
         facts = {
             "assets_digest": hashlib.sha256(digests.encode()).hexdigest(),
+            "left_out": {},
             "reward": reward_name(named),
         }
         arguments = {

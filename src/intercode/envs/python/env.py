@@ -46,6 +46,7 @@ from intercode.envs.verify import facts as verify_facts
 from intercode.envs.workspace import prepare_workspaces
 from intercode.errors import DataError, UsageError
 from intercode.options import EnvOptions
+from intercode.reading import present
 from intercode.tasks import DataSet, Preprocess, Record
 from intercode.types import Score, Task, TaskIssue
 
@@ -168,7 +169,9 @@ class PythonEnv(JudgedEnv):
             spec.require_python()
         facts = {"reward": reward_name(named), "test_seconds": options.seconds, "tell": tell}
         tasks, left_out = _playable(data.tasks)
-        folder = data.file.parent if data.file and data.file.is_file() else data.file or Path()
+        folder = (
+            data.file.parent if data.file and present(data.file) == "file" else data.file or Path()
+        )
         tasks, verifiers, unread = read_verifiers(tasks, folder)
         left_out, tests = [*left_out, *unread], Tests(verifiers)
         arguments = {

@@ -110,7 +110,9 @@ def read_databases(path: Path) -> Databases:
         return Databases.of_scripts("mysql", _dumped(path, _text(path)))
     entries = [Path(entry) for entry in listed(path)]
     scripts = [file for file in entries if file.suffix == ".sql"]
-    folders = [file for file in entries if not (file.suffix in _SUFFIXES or os.path.isfile(file))]
+    folders = [
+        file for file in entries if not (file.suffix in _SUFFIXES or present(file) == "file")
+    ]
     entries += [Path(inner) for folder in folders for inner in listed(folder)]
     lost = [folder.name for folder in folders if not os.access(folder, os.R_OK | os.X_OK)]
     files = [path] if kind == "file" else [file for file in entries if file.suffix in _SUFFIXES]

@@ -16,6 +16,7 @@ from typing import IO
 from intercode.doors import FORMATS
 from intercode.errors import StoreError, UsageError
 from intercode.interop.export.rewrite import rewriter
+from intercode.reading import present
 from intercode.report.analysis import explaining
 from intercode.report.summary import is_recorded, load_run
 from intercode.runs.formats import format_named, one_row
@@ -114,13 +115,13 @@ def _open(output: str | Path | None, force: bool) -> Iterator[IO[bytes]]:
     path = Path("/dev/stdout" if output is None else output).resolve()
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        if output is None or (path.exists() and not path.is_file()):
+        if output is None or (present(path) and present(path) != "file"):
             with open(path if output else sys.stdout.fileno(), "wb", closefd=bool(output)) as file:
                 yield file
             return
-        if path.exists() and not force:
+        if present(path) and not force:
             raise UsageError(f"{path} exists; add --force to replace it")
-        if path.name in ("episodes.jsonl", "run.json") and path.with_name("run.json").exists():
+        if path.name in ("episodes.jsonl", "run.json") and present(path.with_name("run.json")):
             raise UsageError(
                 f"{path} is part of a run, which an export would destroy; name another file"
             )
@@ -143,7 +144,7 @@ def _new_folder(output: str | Path | None, files: str) -> Iterator[Path]:
     if output is None:
         raise UsageError(f"{files} are files: name a new folder with --out")
     path = Path(output).resolve()
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+    if present(path) and not (present(path) == "folder" and not any(path.iterdir())):
         raise UsageError(f"{path} exists; name a new folder with --out")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
