@@ -105,11 +105,11 @@ PARTS = {
     "families": "intercode.generate:FAMILIES",
     "forgeries": "intercode.redteam.hacks:FORGERIES",
     "hacks": "intercode.redteam.hacks:HACKS",
-    "mariadb_attacks": "intercode.redteam.mariadb:ATTACKS",
+    "mariadb_attacks": "intercode.redteam.sql:MARIADB",
     "page": "intercode.view.page:page",
     "read_recorded": "intercode.interop.recordings:read_recorded",
     "recorded_files": "intercode.interop.recordings:recorded_files",
-    "sqlite_attacks": "intercode.redteam.sqlite:ATTACKS",
+    "sqlite_attacks": "intercode.redteam.sql:SQLITE",
     "v1_container": "intercode.interop.v1.session:container",
     "v1_session": "intercode.interop.v1.session:execute_stateless",
 }

@@ -21,7 +21,7 @@ import intercode
 from intercode.env import EnvFactory
 from intercode.envs.sql.databases import read_databases
 from intercode.envs.sql.engines import ENGINES, Databases, engine_class
-from intercode.redteam.sql import CELLAR, CONSTANT, GOLDS, ORCHARD, TASKS, write_data
+from intercode.redteam.sql import ATTACKS, CELLAR, GOLDS, ORCHARD, TASKS, write_data
 
 __all__ = [
     "CELLAR",
@@ -38,6 +38,8 @@ __all__ = [
     "write_data",
 ]
 
+CONSTANT = next(attack.answer for attack in ATTACKS if attack.name == "constant")
+"""The result of the gold of `weights` on the original contents, as a query."""
 DUCKDB = "duckdb_engine:DuckDB"
 """The example of an own engine, in examples/duckdb."""
 ENDLESS = {

@@ -27,7 +27,7 @@ from intercode.env import NOT_PLAYED, EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.errors import DataError, IntercodeError, InternalError, SandboxError, UsageError
 from intercode.plugins import fault_of
-from intercode.redteam.exploits import Exploit
+from intercode.redteam.exploits import Exploit, with_words
 from intercode.redteam.suite import HONEST, attacks_of, list_exploits
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
@@ -79,7 +79,7 @@ class Target:
 
     def fill(self, text: str) -> str:
         """Return the text with each known placeholder replaced by its value."""
-        return re.sub("@([A-Z0-9]+)@", lambda match: self.values.get(match[1], match[0]), text)
+        return with_words(text, self.values)
 
 
 def attack(
