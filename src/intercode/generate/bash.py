@@ -67,36 +67,11 @@ def _files_place(draw: Draw, name: str) -> Place:
         place.write(path, text)
     place.grows.append(f"{site}/notes")
     least, void = draw.randint(3, 6), draw.choice(loud)
-    few, few_code, blank = draw.choice(
-        (("fewer", f"NF < {least}", "NF &&"), ("more", f"NF > {least}", "!NF ||"))
+    owned = "".join(
+        f"The note of {owner} is notes/{path.rpartition('/')[2]}.\n"
+        for owner, path in zip(owners, texts, strict=True)
     )
-    named, named_code = draw.choice(
-        (
-            ("one of whose words is", f"/(^| ){void}( |$)/"),
-            ("whose first word is", f'$1 == "{void}"'),
-            ("whose last word is", f'$NF == "{void}"'),
-        )
-    )
-    begin, entry = draw.choice(
-        (
-            ("a capital letter", "^[A-Z]"),
-            ("a digit", "^[0-9]"),
-            ("a lower-case letter from a to k", "^[a-k]"),
-            ("a lower-case letter from l to z", "^[l-z]"),
-            ("a letter, lower-case or capital", "^[A-Za-z]"),
-        )
-    )
-    place.facts |= {"void": f"{few_code} || {named_code}", "blank": blank, "entry": entry}
-    place.explain(
-        f"{site}/HANDBOOK",
-        f"A line of a note is void if it has {few} than {least} words (a blank line has none); so "
-        f"is a line {named} {void}, in lower case.\n"
-        f"An entry of a note is a line whose first character is {begin}.\n"
-        + "".join(
-            f"The note of {owner} is notes/{path.rpartition('/')[2]}.\n"
-            for owner, path in zip(owners, texts, strict=True)
-        ),
-    )
+    place.explain(draw, "bash-files", least=least, word=void, owned=owned)
     return place
 
 
@@ -135,28 +110,9 @@ def _find_place(draw: Draw, name: str) -> Place:
     place.grows.append(site)
     sizes = [len(text.encode()) for text in place.files.values()]
     limit = draw.limit(_middle(sizes))
-    old, old_code = draw.choice(
-        (
-            (f"larger than {limit} bytes", f"-size +{limit}c"),
-            (f"at least {limit} bytes long", f"-size +{limit - 1}c"),
-        )
-    )
-    both, both_code = draw.choice((("or", "-o "), ("and", "")))
-    private, private_code = draw.choice(
-        (
-            (f"anywhere under {site}/{two}", f"-path '{site}/{two}/*'"),
-            (f"anywhere under a folder named {one}", f"-path '*/{one}/*'"),
-            ("whose names begin with a dot", "-name '.*'"),
-        )
-    )
+    words = {"ending": endings[0], "one": one, "two": two}
+    place.explain(draw, "bash-find", limit=limit, below=limit - 1, **words)
     place.facts |= {"sizes": sizes, "few": few + draw.randint(0, 1)}
-    place.facts |= {"stale": f"-name '*.{endings[0]}' {both_code}{old_code}"}
-    place.facts["private"] = private_code
-    place.explain(
-        f"{site}/HANDBOOK",
-        f"A file is stale if its name ends in .{endings[0]} {both} it is {old}.\n"
-        f"Files {private} are private.\n",
-    )
     return place
 
 
@@ -211,20 +167,22 @@ def _tables_place(draw: Draw, name: str) -> Place:
     place.grows.append(site)
     columns = draw.sample(range(6, 9), 3)
     place.facts |= dict(zip(MEASURES, columns, strict=True))
-    column, words = draw.choice(((6, "a"), (7, "b")))
+    column = draw.choice((6, 7))
     amount = draw.limit(_middle(measures))
-    than, sign = draw.choice(
-        (("below", "<"), ("above", ">"), ("at most", "<="), ("at least", ">="))
-    )
-    joint, code = draw.choice((("and", "&&"), ("or", "||")))
-    place.facts["scarce"] = f'${column} {sign} {amount} {code} $3 == "{shelves[0]}"'
     place.facts["rows"] = rows
     meanings = "".join(
         f"In {site}/parts.csv, column {'abc'[column - 6]} is the {measure}.\n"
         for measure, column in zip(MEASURES, columns, strict=True)
     )
-    rule = f"its value in column {words} is {than} {amount} {joint} its shelf is {shelves[0]}"
-    place.explain(f"{site}/HANDBOOK", f"{meanings}A part is scarce if {rule}.\n")
+    place.explain(
+        draw,
+        "bash-tables",
+        meanings=meanings,
+        column=column,
+        letter="ab"[column - 6],
+        amount=amount,
+        shelf=shelves[0],
+    )
     return place
 
 
@@ -300,28 +258,9 @@ def _logs_place(draw: Draw, name: str) -> Place:
         place.fix(path, "".join(f"{client}\n" for client in listed))
     than, sign = draw.choice((("more than", ">"), ("at least", ">=")))
     slow, most = draw.limit(_middle(times)), draw.limit(_middle(sizes))
-    joint, joint_code = draw.choice(
-        (
-            (f"and sent at most {most} bytes", f"&& $5 <= {most}"),
-            (f"or sent fewer than {most} bytes", f"|| $5 < {most}"),
-        )
-    )
-    failed, failed_code = draw.choice(
-        (
-            ("500 or higher", "$4 >= 500"),
-            ("400 or higher, but not 404", "$4 >= 400 && $4 != 404"),
-            ("from 400 to 499", "$4 >= 400 && $4 < 500"),
-            ("neither 200 nor 404", "$4 != 200 && $4 != 404"),
-        )
-    )
-    place.facts |= {"robots": lists[0], "decoy": lists[1], "failed": failed_code}
-    place.facts["slow"] = f"$6 {sign} {slow} {joint_code}"
-    place.explain(
-        f"{site}/HANDBOOK",
-        f"The clients in the file {lists[0].rpartition('/')[2]} are robots.\n"
-        f"A request is slow if it took {than} {slow} milliseconds {joint}.\n"
-        f"A request failed if its status is {failed}.\n",
-    )
+    place.facts |= {"robots": lists[0], "decoy": lists[1]}
+    words = {"list": lists[0].rpartition("/")[2], "than": than, "sign": sign}
+    place.explain(draw, "bash-logs", slow=slow, most=most, **words)
     return place
 
 
@@ -384,12 +323,13 @@ def _settings_place(draw: Draw, name: str) -> Place:
     place.grows.append(site)
     explained = zip(nouns, MEANINGS, strict=True)
     place.explain(
-        f"{site}/HANDBOOK",
-        "".join(f"{key} sets the {meaning}.\n" for key, meaning in explained)
-        + f"{owners[0]} is responsible for {', '.join(units[:3])}; "
-        f"{owners[1]} is responsible for {', '.join(units[3:])}.\n"
-        f"The settings of each of them are in NAME.conf in this folder.\n"
-        f"Values from {low} to {high} are allowed.\n",
+        draw,
+        "bash-settings",
+        meanings="".join(f"{key} sets the {meaning}.\n" for key, meaning in explained),
+        one=owners[0],
+        ones=", ".join(units[:3]),
+        other=owners[1],
+        others=", ".join(units[3:]),
     )
     return place
 
@@ -437,20 +377,12 @@ def _filing_place(draw: Draw, name: str) -> Place:
     for home in homes:
         place.write(f"{home}/README", f"{draw.line()}\n")
     place.grows.append(f"{site}/inbox")
-    done, done_code = draw.choice(
-        (
-            (f"the line `{states[0]}`", states[0]),
-            (f"the line `{states[0]}` or `{states[1]}`", rf"'{states[0]}\|{states[1]}'"),
-        )
-    )
-    place.facts |= {"paths": [*dict.fromkeys(paths)], "states": states, "done": done_code}
+    place.facts |= {"paths": [*dict.fromkeys(paths)], "states": states}
     belong = "".join(
         f"Files whose names start with {topic}- belong in {home}.\n"
         for topic, home in zip(topics, homes, strict=True)
     )
-    place.explain(
-        f"{site}/HANDBOOK", f"{belong}A file is done if it contains {done}; otherwise it is not.\n"
-    )
+    place.explain(draw, "bash-filing", belong=belong, state=states[0], second=states[1])
     return place
 
 
@@ -511,9 +443,7 @@ def _archives_place(draw: Draw, name: str) -> Place:
         f"The archive of {label} is packs/{topic}.tar.gz.\n"
         for label, topic in zip(labels, topics, strict=True)
     )
-    place.explain(
-        f"{site}/HANDBOOK", f"{owned}A member is a draft if its name ends in .{endings[0]}.\n"
-    )
+    place.explain(draw, "bash-archives", owned=owned)
     return place
 
 
@@ -562,19 +492,8 @@ def _compare_place(draw: Draw, name: str) -> Place:
                 if content:
                     place.write(f"{side}/{start}{noun}.{end}", content)
     place.grows.append(site)
-    letter = draw.choice("ghijklmno")
-    skipped, pattern = draw.choice(
-        (
-            (f"from a to {letter}", f"[a-{letter}]*"),
-            (f"from {letter} to z", f"[{letter}-z]*"),
-        )
-    )
-    place.facts |= {"original": sides[0], "backup": sides[1], "skipped": pattern}
-    place.explain(
-        f"{site}/HANDBOOK",
-        f"{sides[0]} is the original, and {sides[1]} is its backup.\n"
-        f"Some tasks exclude files: those whose names start with a lower-case letter {skipped}.\n",
-    )
+    place.facts |= {"original": sides[0], "backup": sides[1]}
+    place.explain(draw, "bash-compare", letter=draw.choice("ghijklmno"))
     return place
 
 

@@ -20,16 +20,14 @@ import io
 import itertools
 import json
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
+from intercode.generate.draws import read_toml
 from intercode.generate.families import Draw, Parameters, Place, Question, fill
 from intercode.generate.mutants import limit_mutants
 
-FOLDER = Path(__file__).with_name("composed")
 KEY = re.compile(r"[A-Za-z0-9][\w.-]{0,40}")
 TRIES = 5
 """The number of times that a step is drawn, on average."""
@@ -138,7 +136,7 @@ class Language:
     """The type of what the first step takes."""
 
     def __init__(self) -> None:
-        data = tomllib.loads((FOLDER / f"{self.env}.toml").read_text("utf-8"))
+        data = read_toml(f"composed/{self.env}")
         self.primitives = [Primitive(name, **entry) for name, entry in data["primitives"].items()]
         self.digests = [Digest(**entry) for entry in data["digests"].values()]
         self.forms = [Form(**entry) for entry in data["forms"].values()]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -16,12 +17,14 @@ Split = Literal["train", "test"]
 Parameters = dict[str, Any]
 Item = TypeVar("Item")
 
-_WORDS = {
-    name: words.split()
-    for name, words in tomllib.loads(
-        Path(__file__).with_name("words.toml").read_text("utf-8")
-    ).items()
-}
+
+@cache
+def read_toml(name: str) -> Mapping[str, Any]:
+    """Return the content of NAME.toml in this package's folder."""
+    return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text("utf-8"))
+
+
+_WORDS = {name: words.split() for name, words in read_toml("words").items()}
 _PHRASES = [
     "{} and {} have to be checked before the next {}.",
     "The {} of the {} was moved to another {}.",

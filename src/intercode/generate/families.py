@@ -11,17 +11,17 @@ values of a choice.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from pathlib import Path, PurePosixPath
+from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from intercode.env import GoldRun
 from intercode.generate.draws import Draw as Draw
 from intercode.generate.draws import Parameters as Parameters
 from intercode.generate.draws import Split as Split
+from intercode.generate.draws import read_toml
 from intercode.generate.ground import Inputs, Rows, bytes_of, grow_files
 
 
@@ -58,10 +58,21 @@ class Place:
         """Add a symbolic link of the tree, which may lead nowhere; `path` is absolute."""
         self.files[f"tree{path}"] = PurePosixPath(target)
 
-    def explain(self, path: str, rules: str) -> None:
-        """Add a file with the rules of the place, which does not change."""
+    def explain(self, draw: Draw, family: str, **words: object) -> None:
+        """Add the HANDBOOK of a family, in which <NAME> stands for one of the words, for a fact or
+        for a choice that is drawn; add the facts that it names. See `handbooks.toml`."""
+        entry = read_toml("handbooks")[family]
+        words |= self.facts
+        for name, values in entry.get("choices", {}).items():
+            parts = zip((name, f"{name}_code", f"{name}_wrong"), draw.choice(values), strict=False)
+            words |= {key: fill(part, words) for key, part in parts}
+        self.facts |= {name: fill(code, words) for name, code in entry.get("facts", {}).items()}
+        self.write_rules(fill(entry["text"], words))
+
+    def write_rules(self, rules: str) -> None:
+        """Add the HANDBOOK, which does not change."""
         self.rules = rules
-        self.fix(path, rules)
+        self.fix(f"{self.facts['site']}/HANDBOOK", rules)
 
     def fix(self, path: str, content: Any, *, program: bool = False) -> None:
         """Add a file of the tree that does not change when the place grows."""
@@ -168,13 +179,6 @@ def text_of(gold: str, run: GoldRun) -> str:
     return gold
 
 
-@cache
-def _omissions() -> Mapping[str, Sequence[Omission]]:
-    """Return the omissions of `asks.toml`, by family."""
-    entries = tomllib.loads(Path(__file__).with_name("asks.toml").read_text("utf-8"))
-    return {name: [Omission(**fields) for fields in listed] for name, listed in entries.items()}
-
-
 @dataclass(frozen=True)
 class Family:
     """Questions about places of one kind, in the file `questions/NAME.toml`.
@@ -201,17 +205,15 @@ class Family:
     def questions(self) -> Sequence[Question]:
         if self.compose:
             return []
-        path = Path(__file__).with_name("questions") / f"{self.name}.toml"
-        return [
-            Question(kind, **fields)
-            for kind, fields in tomllib.loads(path.read_text("utf-8")).items()
-        ]
+        questions = read_toml(f"questions/{self.name}")
+        return [Question(kind, **fields) for kind, fields in questions.items()]
 
     def omissions(self, question: Question) -> list[Omission]:
         """Return the clauses that a question can leave out: those with so many values that a guess
         fails more often than not."""
         first = dict[str, Omission]()
-        for omission in _omissions().get(self.name, ()):
+        for fields in read_toml("asks").get(self.name, ()):
+            omission = Omission(**fields)
             values = question.choices.get(omission.choice, ())
             if len(values) >= FEWEST_VALUES and question.kind in (
                 omission.kinds or [question.kind]

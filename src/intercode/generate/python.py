@@ -47,19 +47,9 @@ def _writing_rules(draw: Draw, name: str) -> Place:
             "first": first,
         },
     )
-    place.explain(
-        f"{site}/HANDBOOK",
-        f"CIPHER\nTo encrypt, replace the lower-case letters {LETTERS}\n"
-        f"with the letters                      {alphabet}\n"
-        "All other characters stay the same.\n\nCHECK LETTER\n"
-        f"Multiply the code point (ord) of the first character by {weights[0]}, of the second by "
-        f"{weights[1]}, of the third by {weights[2]}, of the fourth by {weights[0]} again, and so "
-        f"on. Add up all products; r is the remainder after division by {modulus}.\n"
-        f"The check letter is the one at position r, counting from 0, of {signs}\n\nSTRESS\n"
-        f"Counting characters from 1, character {first} is stressed, and after it every "
-        f"character at a distance of {beat}: {first + beat}, {first + 2 * beat}, and so on. Spaces "
-        "count as well.\n",
-    )
+    words = {"weight": weights[0], "weight2": weights[1], "weight3": weights[2]}
+    stressed = {"second": first + beat, "third": first + 2 * beat}
+    place.explain(draw, "python-text", letters=LETTERS, **words, **stressed)
     return place
 
 
@@ -113,16 +103,7 @@ def _charge_rules(draw: Draw, name: str) -> Place:
     )
     listed = "".join(f"{town}: {fee}\n" for town, fee in fees.items())
     ordinal = {2: "second", 3: "third"}[nth]
-    place.explain(
-        f"{site}/HANDBOOK",
-        f"FEES\n{listed}any other town: {other}\nFrom the {ordinal} record with the same name on, "
-        f"in the order in which records are processed, the fee is {rebate} in every town.\n\nDUTY\n"
-        f"The first {low} of an amount are free. Each unit above {low}, up to {high}, costs "
-        f"{first} pence, and each unit above {high} costs {second} pence.\n"
-        f"If the duty is not 0, add {paper} pence for the paper.\n\n"
-        f"BANDS\nlow: up to and including {low}\nmiddle: above {low}, up to and including {high}\n"
-        f"high: above {high}\n",
-    )
+    place.explain(draw, "python-records", listed=listed, ordinal=ordinal)
     return place
 
 
@@ -182,19 +163,7 @@ def _station_rules(draw: Draw, name: str) -> Place:
             "end3": sum(widths),
         },
     )
-    spans = "".join(
-        f"{field}: {width} characters\n" for field, width in zip(fields, widths, strict=True)
-    )
-    place.explain(
-        f"{site}/HANDBOOK",
-        f"TELEGRAM\nA telegram consists of these fields, with nothing between them:\n{spans}"
-        "Spaces around the text of a field are padding. "
-        f"{fields[2]} is an integer, to which the sender added {shift}.\n\nTICKET\n"
-        f"A ticket is valid if it consists of the letter {letter} and four or more digits, and "
-        f"the sum of the digits, with the last digit counted twice, is divisible by {divisor}."
-        f"\n\nZONE\nThe zone of a ticket is the number in characters {begin + 1} to {end}, "
-        "counting from 1 and including both.\n",
-    )
+    place.explain(draw, "python-parsing", begin=begin + 1)
     return place
 
 

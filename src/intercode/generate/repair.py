@@ -16,13 +16,12 @@ state. HANDBOOK, the scripts (`repair.toml`) and their messages say what that is
 
 from __future__ import annotations
 
-import tomllib
 from hashlib import md5
-from pathlib import Path
 
+from intercode.generate.draws import read_toml
 from intercode.generate.families import Draw, Family, Parameters, Place, fill
 
-_SCRIPTS = tomllib.loads(Path(__file__).with_name("repair.toml").read_text("utf-8"))
+_SCRIPTS = read_toml("repair")
 _JOBS = _SCRIPTS["jobs"]
 _CONFLICTS = {
     "is deleted": "rm $f",
@@ -50,7 +49,7 @@ def _repair_place(draw: Draw, name: str) -> Place:
     _move(draw, place, site)
     _links(draw, place, site)
     _data(draw, place, site)
-    place.explain(f"{site}/HANDBOOK", rules)
+    place.write_rules(rules)
     for job, texts in _JOBS.items():
         about = fill(f"# Writes to out/{job}: {texts['about']}.", place.facts)
         begin = f"{about}\nout={site}/out/{job}\ncd {site}/data || exit 1\n"

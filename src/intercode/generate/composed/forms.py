@@ -5,19 +5,19 @@ from __future__ import annotations
 
 import gzip
 import json
-import tomllib
 from collections.abc import Mapping
 from datetime import date, timedelta
 from functools import partial
 
 from intercode.generate.composed.git import Commit, repository
-from intercode.generate.composition import FOLDER, Instruction, Writer, as_lines, text_of
+from intercode.generate.composition import Instruction, Writer, as_lines, text_of
+from intercode.generate.draws import read_toml
 from intercode.generate.families import Draw, Parameters, Place
 from intercode.generate.ground import Archive
 
-_DATA = tomllib.loads((FOLDER / "words.toml").read_text("utf-8"))
-KINDS = {name: values.split() for name, values in _DATA.pop("kinds").items()}
-WORDS = {name: words.split() for name, words in _DATA.items()}
+_DATA = read_toml("composed/words")
+KINDS = {name: values.split() for name, values in _DATA["kinds"].items()}
+WORDS = {name: words.split() for name, words in _DATA.items() if name != "kinds"}
 LEVELS = ["DEBUG", "INFO", "WARN", "ERROR", "FATAL"]
 Entries = Mapping[str, Instruction]
 

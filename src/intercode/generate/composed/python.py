@@ -15,7 +15,6 @@ import base64
 import itertools
 import json
 import re
-import tomllib
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,7 +25,6 @@ from intercode.generate.composed.forms import WORDS as FILES
 from intercode.generate.composed.forms import WRITERS, path_of
 from intercode.generate.composed.worlds import draw_events, draw_world, limits
 from intercode.generate.composition import (
-    FOLDER,
     Chain,
     Instruction,
     Language,
@@ -35,9 +33,10 @@ from intercode.generate.composition import (
     Writer,
     text_of,
 )
+from intercode.generate.draws import read_toml
 from intercode.generate.families import Draw, Parameters, Place
 
-WORDS = tomllib.loads((FOLDER / "python.toml").read_text("utf-8"))["words"]
+WORDS = read_toml("composed/python")["words"]
 SIZES = (0, 3, 8, 10, 12, 12, 14, 14, 16)
 """The numbers of records in the tests."""
 SAMPLE = 30

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -22,7 +21,6 @@ from typing import Any, ClassVar
 
 from intercode.generate.composed.worlds import NAMES, draw_events, draw_world, limits
 from intercode.generate.composition import (
-    FOLDER,
     Chain,
     Instruction,
     Language,
@@ -31,10 +29,11 @@ from intercode.generate.composition import (
     Writer,
     text_of,
 )
+from intercode.generate.draws import read_toml
 from intercode.generate.families import Draw, Parameters, Place, fill
 
 ROWS = 46
-_DATA = tomllib.loads((FOLDER / "sql.toml").read_text("utf-8"))
+_DATA = read_toml("composed/sql")
 WORDS: Mapping[str, Sequence[str]] = _DATA["words"]
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from intercode.generate.composition import FOLDER
+from intercode.generate.draws import read_toml
 from intercode.generate.families import Draw, Parameters
 
 PEOPLE, KINDS = 9, 5
-_DATA = tomllib.loads((FOLDER / "worlds.toml").read_text("utf-8"))
+_DATA = read_toml("composed/worlds")
 NAMES = {name: words.split() for name, words in _DATA["names"].items()}
 
 
