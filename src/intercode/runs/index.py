@@ -24,7 +24,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 import sqlite3
 import tempfile
@@ -105,10 +104,6 @@ _MOST_TOKENS = 10**12
 """A server may say that a reply took any number of tokens; the sum must stay below 2**63."""
 _CHUNK = 16 << 20
 """Bytes that a search reads at once."""
-_TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_AFTER = {b"action": b', "observation": "', b"observation": b', "exit_code": '}
-"""The bytes after the text of an action or an observation in a turn, which distinguish other keys
-of that name."""
 _SCHEMA = f"""
     CREATE TABLE episodes ({", ".join(COLUMNS)}, PRIMARY KEY (task, epoch)) WITHOUT ROWID;
     CREATE INDEX starts ON episodes (start);
@@ -445,48 +440,17 @@ def _whole_lines(file: BinaryIO) -> bytes:
 
 
 def _search_lines(chunk: bytes, text: str) -> Iterator[int]:
-    """Yield the start of each line with `text` in an action or an observation.
-
-    A value that is a text begins after `": "`. Inside of a text a quotation mark has a backslash,
-    so that these four characters do not occur there, and the last quotation mark before a place
-    shows whether the place is in a text. Lines that another program wrote in its own way are read
-    one by one, and a line whose outcomes contain an `action` is read whole.
-    """
-    if not (chunk.startswith(b'{"schema": ') and chunk.isascii()):
-        start = 0
-        for whole in chunk.split(b"\n")[:-1]:
-            if _has(whole, text):
-                yield start
-            start += len(whole) + 1
-        return
-    needle = json.dumps(text)[1:-1].encode()
+    """Yield the start of each line with `text` in an action or an observation. Of a chunk of this
+    program's own records, only lines with the text somewhere are parsed."""
+    is_ours = chunk.startswith(b'{"schema": ') and chunk.isascii()
+    needle = json.dumps(text)[1:-1].encode() if is_ours else b""
     at = chunk.find(needle)
-    while at >= 0:
-        line = chunk.rfind(b"\n", 0, at) + 1
-        mark = chunk.rfind(b'"', line, at)
-        begin = mark + 1
-        # in a text with quotation marks, or after one that ends in a backslash
-        if chunk[mark - 1 : mark] == b"\\":
-            begin = chunk.rfind(b'": "', line, at) + 4
-        end = at + 1
-        if chunk[begin - 4 : begin] == b'": "' and (value := _TEXT.match(chunk, begin)):
-            end = max(end, value.end())
-            name = chunk[chunk.rfind(b'"', line, begin - 4) + 1 : begin - 4]
-            if name in (b"action", b"observation") and text in json.loads(b'"' + value[0]):
-                after = (chunk.find(b"\n", at) + 1 or len(chunk) + 1) - 1
-                in_turn = (
-                    chunk.startswith(_AFTER[name], value.end())
-                    and chunk.find(b'"outcomes": ', line, begin) < 0
-                )
-                if in_turn or _has(chunk[line:after], text):
-                    yield line
-                    end = after
-        # the place may be in the four characters
-        elif (following := chunk.find(b'": "', max(line, at - 3))) >= 0:
-            end = max(end, following + 4)
-        else:
-            return
-        at = chunk.find(needle, end)
+    while 0 <= at < len(chunk):
+        line, end = chunk.rfind(b"\n", 0, at) + 1, chunk.find(b"\n", at)
+        after = len(chunk) if end < 0 else end + 1
+        if _has(chunk[line:after], text):
+            yield line
+        at = chunk.find(needle, after)
 
 
 def _has(line: bytes, text: str) -> bool:
