@@ -187,8 +187,8 @@ class Family:
     of the place. `inputs` returns the first inputs of a Python task's tests from its question and
     parameters. A data folder has one place for every `tasks_per_place` tasks, of which at most one
     has difficulty 3. `answer` returns the answer of a gold that was executed, or "" if there is
-    none. A family with `compose` has no questions: it makes a place with one task of so many steps,
-    or returns the reason why it cannot.
+    none. A family with `compose` has no questions: it returns the `composition.Language` of its
+    tasks, given a function that returns a trial.
     """
 
     name: str
@@ -199,7 +199,7 @@ class Family:
     inputs: Callable[[Draw, Question, Parameters], Inputs] | None = None
     tasks_per_place: int = 4
     answer: Callable[[str, GoldRun], str] = outcome_of
-    compose: Callable[..., tuple[Place, Question] | str] | None = None
+    compose: Callable[..., Any] | None = None
 
     @cached_property
     def questions(self) -> Sequence[Question]:

@@ -19,18 +19,18 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
 from math import ceil
 from pathlib import Path, PurePosixPath
-from queue import SimpleQueue
 from typing import Any, get_args
 
 from intercode import __version__
 from intercode.env import GoldRun
 from intercode.envs import prepare
 from intercode.errors import UsageError
+from intercode.generate.composition import compose
 from intercode.generate.drafts import (
     KNOWN,
     NEW_FAMILY,
@@ -50,6 +50,7 @@ from intercode.generate.grower import NEUTRAL, grow
 from intercode.generate.judges import SHOWN, bash_judge, fewer, python_judge, sql_judge, write_tests
 from intercode.generate.trial import Trial
 from intercode.reading import present
+from intercode.validate.check import in_envs
 
 SHARE = 0.03
 """The largest part of a split's tasks that may have the same answer."""
@@ -306,11 +307,12 @@ class Generation:
         """Work on units that are not done, and merge all of them."""
         new = [unit for unit in units if unit.number not in done]
         works = {work.unit.number: work for work in pool.map(self._work, new)}
-        self._execute([*works.values()], pool)
+        self._execute([*works.values()])
         with (self.folder / PROGRESS).open("a", encoding="utf-8") as progress:
             for unit in units:
                 if work := works.get(unit.number):
-                    self._write_place(work)
+                    if work.drafts:
+                        write_files(self.folder, work.place)
                     done[unit.number] = work.line()
                     progress.write(json.dumps(done[unit.number], ensure_ascii=False) + "\n")
                 self._merge(unit.split, done.pop(unit.number))
@@ -373,11 +375,10 @@ class Generation:
                 break
 
     def _compose(self, draw: Draw, unit: Unit) -> Work:
-        compose = unit.family.compose
-        assert compose
-        work = Work(unit, Place(unit.site))
+        assert unit.family.compose
+        work, language = Work(unit, Place(unit.site)), unit.family.compose(self._trial)
         for _ in range(DRAWS):
-            reason = composition = compose(draw, unit.site, self.plan.steps, self._trial)
+            reason = composition = compose(draw, unit.site, self.plan.steps, language)
             if not isinstance(composition, str):
                 work.place, question = composition
                 drafted = composed(unit.family, work.place, question, unit.split)
@@ -450,7 +451,7 @@ class Generation:
 
     # -- golds -------------------------------------------------------------------------------------
 
-    def _execute(self, works: Sequence[Work], pool: ThreadPoolExecutor) -> None:
+    def _execute(self, works: Sequence[Work]) -> None:
         """Execute the golds in the family's environment, and drop tasks with faulty ones."""
         drafts = [(work, drafted) for work in works for drafted in work.drafts]
         if not drafts:
@@ -461,19 +462,7 @@ class Generation:
             records = (json.dumps(drafted.record) for _, drafted in drafts)
             (Path(name) / TASKS).write_text("\n".join(records) + "\n", "utf-8")
             factory = prepare(self.plan.family.env, data=name)
-            idle: SimpleQueue[Any] = SimpleQueue()
-
-            def execute(task: Any) -> GoldRun:
-                env = idle.get()
-                try:
-                    return run_gold(env, task)
-                finally:
-                    idle.put(env)
-
-            with ExitStack() as stack:
-                for _ in range(self.workers):
-                    idle.put(stack.enter_context(closing(factory())))
-                runs = list(pool.map(execute, factory.tasks))
+            runs = in_envs(factory, factory.tasks, run_gold, self.workers)
         for (work, drafted), run in zip(drafts, runs, strict=True):
             answer = work.unit.family.answer(drafted.gold, run)
             if run.faults or not answer:
@@ -500,10 +489,6 @@ class Generation:
         path.write_text(whole, "utf-8")
         (self.folder / TASKS).write_text("", "utf-8")
         return units
-
-    def _write_place(self, work: Work) -> None:
-        if work.drafts:
-            write_files(self.folder, work.place)
 
     def _finish(self) -> None:
         """Write the card, and end the progress."""

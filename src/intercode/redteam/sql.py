@@ -52,10 +52,13 @@ class Attack:
     probe: str = ""
 
 
-ATTACKS, MARIADB, SQLITE = (
-    [Attack(**fields) for fields in _DATA[name]] for name in ("attacks", "mariadb", "sqlite")
-)
-"""Attacks on any engine, and those that `Engine.attacks` of an engine returns."""
+def _attacks(name: str) -> list[Attack]:
+    return [Attack(**fields) for fields in _DATA[name]]
+
+
+ATTACKS = _attacks("attacks")
+"""Attacks on any engine; `Engine.attacks` returns those on one engine."""
+ON_ENGINE = {name: _attacks(name) for name in ("mariadb", "sqlite")}
 
 
 def write_data(folder: Path, tasks: list[dict[str, Any]] | None = None) -> Path:

@@ -243,6 +243,29 @@ def _gold_of(others: Mapping[str, Task]) -> Strategy:
     return strategy
 
 
+def in_envs(
+    make_env: Callable[[], InterCodeEnv],
+    tasks: Sequence[Task],
+    execute: Callable[[InterCodeEnv, Task], GoldRun],
+    workers: int,
+) -> list[GoldRun]:
+    """Return the result of `execute` for each task, in environments that the workers share. An
+    error or Ctrl-C stops all workers after one task."""
+    idle: SimpleQueue[InterCodeEnv] = SimpleQueue()
+
+    def execute_in_one(task: Task) -> GoldRun:
+        env = idle.get()
+        try:
+            return execute(env, task)
+        finally:
+            idle.put(env)
+
+    with ExitStack() as stack, ThreadPoolExecutor(workers) as pool:
+        for _ in range(min(workers, len(tasks))):
+            idle.put(stack.enter_context(closing(make_env())))
+        return list(pool.map(execute_in_one, tasks))
+
+
 @dataclass(frozen=True)
 class _Checks:
     """The parts of a check that execute something."""
@@ -254,23 +277,16 @@ class _Checks:
     """Tasks by a hack that could not be played, and why."""
 
     def run_golds(self, tasks: Sequence[Task]) -> list[GoldRun]:
-        """Execute each gold once, and return the results in task order. An error or Ctrl-C stops
-        all workers after one gold."""
-        idle: SimpleQueue[InterCodeEnv] = SimpleQueue()
+        """Execute each gold once, and return the results in task order."""
 
-        def execute(task: Task) -> GoldRun:
-            env = idle.get()
+        def execute(env: InterCodeEnv, task: Task) -> GoldRun:
             try:
                 with naming_task(task):
                     return env.run_gold(task)
             finally:
-                idle.put(env)
                 self.on_task()
 
-        with ExitStack() as stack, ThreadPoolExecutor(self.workers) as pool:
-            for _ in range(min(self.workers, len(tasks))):
-                idle.put(stack.enter_context(closing(self.make_env())))
-            return list(pool.map(execute, tasks))
+        return in_envs(self.make_env, tasks, execute, self.workers)
 
     def play(
         self, agent: Strategy, tasks: Sequence[Task], make_env: Callable[[], Any] | None = None

@@ -33,10 +33,9 @@ from intercode.generate.composition import (
     Primitive,
     Result,
     as_lines,
-    compose,
     text_of,
 )
-from intercode.generate.families import Draw, Parameters, Place, Question
+from intercode.generate.families import Draw, Parameters, Place
 from intercode.generate.ground import Archive
 from intercode.generate.trial import Trial
 
@@ -396,10 +395,3 @@ class Bash(Language):
 
     def finish(self, draw: Draw, place: Place, first: Instruction) -> None:
         place.write(place.facts["start"], text_of(draw, first))
-
-
-def compose_bash(
-    draw: Draw, name: str, steps: int, *, trial: Trial, walk: Sequence[Primitive] = ()
-) -> tuple[Place, Question] | str:
-    """Return a place and its one question, or the reason why there is none."""
-    return compose(draw, name, steps, Bash(trial), walk)

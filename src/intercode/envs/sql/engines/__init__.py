@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
+from intercode.doors import part
 from intercode.envs.sql.dialect import Dialect
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
 from intercode.plugins import load_plugin
@@ -127,7 +128,8 @@ class Engine(AbstractContextManager["Engine"]):
     def attacks(cls) -> Sequence[Any]:
         """Return the attacks on this engine only (`intercode.redteam.sql.Attack`), which
         `intercode attack` tries after the attacks on all engines."""
-        return ()
+        attacks: Mapping[str, Sequence[Any]] = part("engine_attacks")
+        return attacks.get(cls.name, ())
 
     def __init__(self, prepared: Template, databases: Databases) -> None:
         self.databases, self._content, self.prepared = databases.names, databases, prepared

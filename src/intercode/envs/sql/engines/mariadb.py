@@ -50,7 +50,6 @@ from pymysql.connections import Connection
 from pymysql.constants import CLIENT, FIELD_TYPE
 from pymysql.cursors import SSCursor
 
-from intercode.doors import part
 from intercode.envs.sql.dialect import Creation, Dialect, Query
 from intercode.envs.sql.engines import READ_SECONDS, Answer, Databases, Engine
 from intercode.envs.sql.text import split_statements
@@ -610,11 +609,6 @@ class MariadbEngine(Engine):
         words = (_LAYOUT, below.digest, version, databases.digest, _INSTALL, _OPTIONS)
         key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
         return below.over(cache.folder("layers", key, partial(_build, below, databases)))
-
-    @classmethod
-    def attacks(cls) -> Sequence[Any]:
-        attacks: Sequence[Any] = part("mariadb_attacks")
-        return attacks
 
     def run(self, statement: str, *, seconds: float) -> Answer:
         session = self._session

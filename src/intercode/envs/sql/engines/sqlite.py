@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from intercode.doors import part
 from intercode.envs.sql.dialect import Creation, Dialect, Query, write_standard_text
 from intercode.envs.sql.engines import sqlite_guest
 from intercode.envs.sql.engines.embedded import EmbeddedEngine
@@ -78,11 +75,6 @@ class SqliteEngine(EmbeddedEngine):
     loads = ("portable", "sqlite")
     driver = Path(sqlite_guest.__file__)
     memory = 768 * MIB
-
-    @classmethod
-    def attacks(cls) -> Sequence[Any]:
-        attacks: Sequence[Any] = part("sqlite_attacks")
-        return attacks
 
     def schema(self, db: str) -> str:
         creates = (
