@@ -166,14 +166,16 @@ def read_bytes(
 ) -> bytes:
     """Return the content of a plain file. Raises `DataError` as `open_plain` does, and for one with
     more than `most` bytes."""
+    content = bytearray()
     with open_plain(path, root) as file:
         try:
-            content = file.read(most + 1)
+            while len(content) <= most and (piece := file.read(1 << 20)):
+                content += piece
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     if len(content) > most:
         raise DataError(f"{path}: has more than {most >> 20} MiB")
-    return content
+    return bytes(content)
 
 
 def read_text(path: str | Path, root: str | Path | None = None, *, most: int = LARGEST_TEXT) -> str:

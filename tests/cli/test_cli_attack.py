@@ -110,6 +110,6 @@ def test_what_could_not_be_tried_is_a_fault_and_said(cli: Any, tmp_path: Path) -
     (tmp_path / "own.py").write_text(OWN)
     done = cli("attack", "own:Picky", "--engine", "sqlite", "--data", STARTER / "sql")
     assert done.status == 3
-    assert "no orchards here" in done.out
+    assert "no orchards here" in done.err
     assert " not tried" in done.out
     assert "attacks on the sandbox were left out: Picky.language has no `shell`" in done.out

@@ -20,10 +20,26 @@ from intercode.plugins import find_own_modules
 from intercode.reading import present
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
-EXISTING_PATH, EXISTING_FOLDER = click.Path(exists=True), click.Path(exists=True, file_okay=False)
 
 
-class _RunPath(click.Path):
+class PathThere(click.Path):
+    """The path of something that exists; one that cannot be looked at is told as such."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(exists=True, **options)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        try:
+            present(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+        return super().convert(value, param, ctx)
+
+
+EXISTING_PATH, EXISTING_FOLDER = PathThere(), PathThere(file_okay=False)
+
+
+class _RunPath(PathThere):
     """A run folder, a folder of runs, or a recording; a file of a run folder is refused."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
@@ -34,7 +50,7 @@ class _RunPath(click.Path):
         return path
 
 
-RUN_PATH = _RunPath(exists=True)
+RUN_PATH = _RunPath()
 NEW_FILE = click.Path(dir_okay=False, writable=True)
 COUNT = click.IntRange(1)
 
