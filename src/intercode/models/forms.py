@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from intercode.types import Message
@@ -34,29 +34,29 @@ class Unreadable(ValueError):
 
 def question_of(form: str, request: Object) -> list[Message]:
     """Return the conversation in a request, as messages with a role."""
-    if form == "chat/completions":
-        return [dict(message) for message in request.get("messages") or ()]
-    told = request.get("instructions") if form == "responses" else request.get("system")
-    listed = request.get("input") if form == "responses" else request.get("messages")
-    items = [{"role": "user", "content": listed}] if isinstance(listed, str) else listed or []
-    system = [{"role": "system", "content": text_of(told)}] if told else []
-    return [*system, *map(_message, items)]
+    names = ("instructions", "input") if form == "responses" else ("system", "messages")
+    told, items = map(request.get, names)
+    if isinstance(items, str):
+        items = [{"role": "user", "content": items}]
+    messages = [_message(item) for item in items or ()]
+    return [{"role": "system", "content": text_of(told)}, *messages] if told else messages
 
 
 def tools_of(request: Object) -> frozenset[str]:
     """Return the names of the tools that a request offers; a tool of the protocol itself has only a
     type."""
-    tools = [tool.get("function") or tool for tool in request.get("tools") or ()]
-    return frozenset(str(tool.get("name") or tool.get("type")) for tool in tools)
+    names = set[str]()
+    for offer in request.get("tools") or ():
+        tool = offer.get("function") or offer
+        names.add(str(tool.get("name") or tool.get("type")))
+    return frozenset(names)
 
 
 def _message(item: Object) -> Message:
-    """Return an item of `input` or `messages` as a message; other fields than the role stay as
-    they are."""
-    kind = item.get("type")
+    """Return an item of `input` or `messages` as a message; other fields stay as they are."""
     if "role" in item:
-        return {"role": str(item["role"]), "content": item.get("content")}
-    if kind == "function_call_output":
+        return dict(item)
+    if item.get("type") == "function_call_output":
         return {"role": "tool", "content": item.get("output"), "tool_call_id": item.get("call_id")}
     return {"role": "assistant", "content": "", **item}
 
@@ -121,16 +121,14 @@ def _require_sound(sent: Object) -> None:
         raise Failed(f"the server says {sent.get('error') or sent!s:.200}")
 
 
-def text_of(content: object) -> str:
-    """Return the text of content, which may be a list of parts."""
-    parts = content if isinstance(content, list) else [content]
-    texts = [
-        part.get("text") or part.get("refusal") or text_of(part.get("content"))
-        if isinstance(part, Mapping)
-        else part
-        for part in parts
-    ]
-    return "".join(text for text in texts if isinstance(text, str))
+def text_of(content: object, fields: Sequence[str] = ("text", "refusal", "content")) -> str:
+    """Return the text of content, which may be a part or a list of parts; the first of the `fields`
+    that a part has is its text."""
+    if isinstance(content, Mapping):
+        content = next(filter(None, map(content.get, fields)), "")
+    if isinstance(content, list):
+        return "".join(text_of(part, fields) for part in content)
+    return content if isinstance(content, str) else ""
 
 
 # -- chat/completions ------------------------------------------------------------------------------
@@ -175,22 +173,23 @@ def _add_call(calls: list[dict[str, Any]], part: Object) -> None:
     begins a new call if it has an id of its own, or if that call is whole."""
     function = part.get("function") or {}
     id, index, name = part.get("id") or "", part.get("index"), function.get("name") or ""
-    sent = function.get("arguments") or ""
-    text = sent if isinstance(sent, str) else json.dumps(sent, ensure_ascii=False)
-    known = [call for call in calls if id and call["id"] == id]
-    if not known and not (id and name):
-        known = [call for call in calls if index is None or call["index"] == index]
-        earlier = known[-1]["function"] if known and name else {"name": "", "arguments": ""}
-        is_whole = bool(text) and _is_json(earlier["arguments"])
-        if is_whole or earlier["name"] not in ("", name):
-            known = []
-    if not known:
-        known = [{"id": id, "index": index, "function": {"name": "", "arguments": ""}}]
-        calls += known
-    call = known[-1]
+    text = function.get("arguments") or ""
+    if not isinstance(text, str):
+        text = json.dumps(text, ensure_ascii=False)
+    call = next((call for call in calls if id and call["id"] == id), None)
+    if not (call or (id and name)):
+        for earlier in calls:
+            if index in (None, earlier["index"]):
+                call = earlier
+        is_whole = call and text and _is_json(call["arguments"])
+        if call and name and (is_whole or call["name"] not in ("", name)):
+            call = None
+    if not call:
+        call = {"id": id, "index": index, "name": "", "arguments": ""}
+        calls.append(call)
     call["id"] = call["id"] or id
-    call["function"]["name"] = call["function"]["name"] or name
-    call["function"]["arguments"] += text
+    call["name"] = call["name"] or name
+    call["arguments"] += text
 
 
 def _is_json(text: str) -> bool:
@@ -218,37 +217,35 @@ def _join_items(events: Iterator[Object]) -> dict[str, Any]:
 
 
 def _read_response(response: Object) -> dict[str, Any]:
-    message: dict[str, Any] = {"content": "", "reasoning": "", "tool_calls": []}
-    logprobs, items = list[Any](), response["output"]
-    executed = {item.get("call_id") for item in items if str(item["type"]).endswith("_output")}
+    items, calls = response["output"], list[Object]()
+    executed = {item.get("call_id") for item in items if item["type"].endswith("_output")}
     for item in items:
-        kind, id = str(item["type"]), item.get("call_id")
-        id = id or (item.get("id") if kind == "function_call" else None)
-        if kind == "message":
-            message["content"] += text_of(item.get("content"))
-            for part in item.get("content") or ():
-                logprobs += (part.get("logprobs") if isinstance(part, dict) else None) or []
-        elif kind == "reasoning":
-            message["reasoning"] += text_of(item.get("content")) or text_of(item.get("summary"))
-        elif kind.endswith("_call") and id and id not in executed:
-            message["tool_calls"].append(_call_of(item, kind, id))
+        id = item.get("call_id") or (item["type"] == "function_call" and item.get("id"))
+        if item["type"].endswith("_call") and id and id not in executed:
+            calls.append(_call_of(item, id))
     if response.get("status") in ("failed", "cancelled"):
         raise Failed(f"the response was {response['status']}")
-    why = (response.get("incomplete_details") or {}).get("reason")
-    end = None if response.get("status") == "in_progress" else "stop"
-    reason = "length" if why == "max_output_tokens" else why or end
-    answer = _chat(message, reason, response.get("usage"), "reasoning_tokens")
-    answer["choices"][0] |= {"logprobs": {"content": logprobs}} if logprobs else {}
-    return answer
+    message = {
+        "content": text_of(_of_kind("message", items)),
+        "reasoning": text_of(_of_kind("reasoning", items), ("text", "content", "summary")),
+        "tool_calls": calls,
+    }
+    reason = (response.get("incomplete_details") or {}).get("reason")
+    if reason is None and response.get("status") != "in_progress":
+        reason = "stop"
+    return _chat(message, reason, response.get("usage"))
 
 
-def _call_of(item: Object, kind: str, id: object) -> dict[str, Any]:
+_PROTOCOLS_OWN = ("type", "id", "call_id", "status")
+
+
+def _call_of(item: Object, id: object) -> Object:
     """Return an item that the program must execute as a call; a tool that the protocol itself has
     is named after its kind, and has the item's own fields as arguments."""
     if "name" in item:
-        return _call(id, item["name"], item.get("arguments") or item.get("input"))
-    fields = {key: item[key] for key in item.keys() - {"type", "id", "call_id", "status"}}
-    return _call(id, kind.removesuffix("_call"), fields)
+        return {**item, "id": id}
+    fields = {key: value for key, value in item.items() if key not in _PROTOCOLS_OWN}
+    return {"id": id, "name": item["type"].removesuffix("_call"), "input": fields}
 
 
 # -- messages --------------------------------------------------------------------------------------
@@ -263,70 +260,61 @@ def _join_blocks(events: Iterator[Object]) -> dict[str, Any]:
         if kind == "message_start":
             whole = dict(event["message"])
             usage = dict(whole.get("usage") or {})
-            blocks = {at: dict(block) for at, block in enumerate(whole.get("content") or ())}
+            blocks = dict(enumerate(whole.get("content") or ()))
         elif kind == "content_block_start":
             blocks[event.get("index", len(blocks))] = dict(event["content_block"])
         elif kind == "content_block_delta":
             block = blocks.setdefault(event.get("index", max(blocks, default=0)), {})
-            for key in ("text", "thinking", "partial_json"):
-                if piece := event["delta"].get(key):
-                    block.setdefault("type", key)
-                    block[key] = (block.get(key) or "") + piece
+            _add_piece(block, event["delta"])
         elif kind == "message_delta":
             whole |= event["delta"]
-            counts = (event.get("usage") or {}).items()
-            usage |= {name: count for name, count in counts if count is not None}
+            for name, count in (event.get("usage") or {}).items():
+                if count is not None:
+                    usage[name] = count
     if not whole:
         raise LookupError("there is no message_start")
     return {**whole, "content": [blocks[at] for at in sorted(blocks)], "usage": usage}
 
 
-_STOPS = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "tool_use": "tool_calls",
-}
+def _add_piece(block: dict[str, Any], delta: Object) -> None:
+    for name in ("text", "thinking"):
+        if piece := delta.get(name):
+            block.setdefault("type", name)
+            block[name] = (block.get(name) or "") + piece
+    if piece := delta.get("partial_json"):
+        block["arguments"] = block.get("arguments", "") + piece
 
 
 def _read_message(whole: Object) -> dict[str, Any]:
-    message: dict[str, Any] = {"content": "", "reasoning": "", "tool_calls": []}
-    content = whole["content"]
-    for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-        kind = block["type"]
-        if kind == "text":
-            message["content"] += block.get("text") or ""
-        elif kind == "thinking":
-            message["reasoning"] += block.get("thinking") or ""
-        elif kind == "tool_use":
-            arguments = block.get("partial_json") or block.get("input")
-            message["tool_calls"].append(_call(block.get("id") or "", block["name"], arguments))
+    blocks = whole["content"]
+    if isinstance(blocks, str):
+        blocks = [{"type": "text", "text": blocks}]
+    message = {
+        "content": text_of(_of_kind("text", blocks)),
+        "reasoning": text_of(_of_kind("thinking", blocks), ["thinking"]),
+        "tool_calls": _of_kind("tool_use", blocks),
+    }
     stop = whole.get("stop_reason")
-    return _chat(message, _STOPS.get(stop or "", stop), whole.get("usage"), "thinking_tokens")
+    return _chat(message, "tool_calls" if stop == "tool_use" else stop, whole.get("usage"))
 
 
-def _call(id: object, name: object, arguments: object) -> dict[str, Any]:
-    text = (
-        arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-    )
-    return {"id": str(id), "function": {"name": str(name), "arguments": text}}
+def _of_kind(kind: str, items: Sequence[Object]) -> list[Object]:
+    return [item for item in items if item["type"] == kind]
 
 
-def _chat(
-    message: Object, finish_reason: str | None, usage: Object | None, thought: str
-) -> dict[str, Any]:
-    """Return an answer in the form of chat/completions; `thought` is the field with the tokens of
-    reasoning."""
+def _chat(message: Object, finish_reason: str | None, usage: Object | None) -> dict[str, Any]:
+    """Return an answer in the form of chat/completions."""
     counts = usage or {}
     details = counts.get("output_tokens_details") or {}
     prompt = counts.get("input_tokens")
     if prompt is not None:
-        cached = ("cache_read_input_tokens", "cache_creation_input_tokens")
-        prompt += sum(counts.get(name) or 0 for name in cached)
+        for name in ("cache_read_input_tokens", "cache_creation_input_tokens"):
+            prompt += counts.get(name) or 0
+    thought = details.get("reasoning_tokens") or details.get("thinking_tokens")
     tokens = {
         "prompt_tokens": prompt,
         "completion_tokens": counts.get("output_tokens"),
-        "completion_tokens_details": {"reasoning_tokens": details.get(thought)},
+        "completion_tokens_details": {"reasoning_tokens": thought},
     }
     return {"choices": [{"message": message, "finish_reason": finish_reason}], "usage": tokens}
 

@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
-from intercode.models.forms import Failed, Unreadable, answer_of
+from intercode.models.forms import Failed, Unreadable, answer_of, text_of
 from intercode.runs.signing import config_folder
 from intercode.types import (
     INCOMPLETE,
@@ -782,6 +782,10 @@ def _message(choice: Mapping[str, Any], finish_reason: str | None) -> Mapping[st
     return {"content": value} if isinstance(value, str) else value
 
 
+_PART = ("text", "thinking", "summary", "refusal")
+"""The fields of a part of a message that may have its text; parts of other kinds have none."""
+
+
 def _contents(message: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the text of a message and the fields of its reasoning. Raises TypeError for content
     that is neither text nor parts."""
@@ -794,22 +798,13 @@ def _contents(message: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
                 part.get("thought") is True
                 or re.search(r"think|thought|reason", str(part.get("type")))
             )
-            (thoughts if thinks else texts).append(_part_text(part))
+            (thoughts if thinks else texts).append(text_of(part, _PART))
         if any(thoughts) and not reasoning:
             reasoning = {"reasoning_content": "".join(thoughts)}
         content = "".join(texts)
     if not isinstance(content, str):
         raise TypeError("the content is not text")
     return content, json.loads(_storable(json.dumps(reasoning, ensure_ascii=False)))
-
-
-def _part_text(part: Any) -> str:
-    """Return the text of a part of a message; parts of other kinds have none."""
-    if isinstance(part, dict):
-        part = next(filter(None, map(part.get, ("text", "thinking", "summary", "refusal"))), "")
-    if isinstance(part, list):
-        return "".join(map(_part_text, part))
-    return part if isinstance(part, str) else ""
 
 
 def _read_body(response: Any) -> None:
@@ -900,11 +895,12 @@ def _call(record: Any) -> ToolCall:
     function = record.get("function") or record
     arguments = function.get("arguments", function.get("input"))
     # some servers send the object itself, and some nothing for a call without arguments
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments or {}, ensure_ascii=False)
     return ToolCall(
         _storable(str(record.get("id") or "")),
         _storable(str(function.get("name") or "")),
-        _storable(text),
+        _storable(arguments),
     )
 
 
