@@ -17,7 +17,7 @@ from kept import needs_bwrap, write_box
 import intercode
 from intercode.agents import make_agent
 from intercode.env import EnvFactory
-from intercode.errors import UsageError
+from intercode.errors import ModelError, UsageError
 from intercode.models import OpenAIModel
 from intercode.rescoring.recordings import load_recording
 from intercode.rescoring.rescore import Rescoring
@@ -671,9 +671,9 @@ def test_calls_and_reasoning_are_read_from_each_form() -> None:
         ("chat/completions", _streamed(cut)),
         ("messages", _streamed(cut_off[:1])),
     ):
-        with pytest.raises(ValueError, match=r"empty|before the reply"):
+        with pytest.raises(ModelError, match=r"empty|before the reply"):
             answer_of(form, text)
-    with pytest.raises(ValueError, match="out of memory"):
+    with pytest.raises(ModelError, match="out of memory"):
         answer_of("chat/completions", _streamed([{"error": {"message": "out of memory"}}]))
     asked = question_of("responses", {"instructions": "be brief", "input": "hello"})
     assert asked == [

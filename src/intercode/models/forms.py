@@ -18,14 +18,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from intercode.errors import ModelError
 from intercode.types import Message
 
 FORMS = ("chat/completions", "responses", "messages")
 Object = Mapping[str, Any]
-
-
-class Failed(ValueError):
-    """An answer in which the server says that it failed, or which is not complete."""
 
 
 class Unreadable(ValueError):
@@ -63,30 +60,28 @@ def _message(item: Object) -> Message:
 
 def answer_of(form: str, body: str) -> dict[str, Any]:
     """Return an answer, whole or streamed, in the form of chat/completions, with its id. Raises
-    `Failed` or `Unreadable`."""
+    `Unreadable`, and `ModelError` if the server says that it failed, or did not send all."""
     body = body.lstrip("\ufeff \t\r\n")
     try:
         whole = json.loads(body) if body.startswith("{") else _joined(form, body)
         _require_sound(whole)
         answer: dict[str, Any] = _READ[form](whole)
         if not answer["choices"]:
-            raise Failed("the answer has no choices")
+            raise ModelError("the answer has no choices")
         if not body.startswith("{") and _is_nothing(answer["choices"][0]):
-            raise Failed("the stream ends before the reply")
+            raise ModelError("the stream ends before the reply")
         return {"id": whole.get("id"), **answer}
-    except Failed:
-        raise
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Unreadable(f"{error!r:.200}") from error
 
 
 def _joined(form: str, body: str) -> dict[str, Any]:
-    """Return the answer of which a stream has the pieces. Raises `Failed` for a stream without an
-    event."""
+    """Return the answer of which a stream has the pieces. Raises `ModelError` for a stream
+    without an event."""
     is_stream = not body or body.startswith((":", "data:", "event:", "id:", "retry:"))
     events = list(_events(body))
     if is_stream and not events:
-        raise Failed("the answer is empty")
+        raise ModelError("the answer is empty")
     whole: dict[str, Any] = _JOINED[form](iter(events))
     return whole
 
@@ -97,7 +92,7 @@ def _is_nothing(choice: Object) -> bool:
 
 
 def _events(body: str) -> Iterator[dict[str, Any]]:
-    """Yield the data of server-sent events. Raises `Failed` for an event that is an error."""
+    """Yield the data of server-sent events. Raises `ModelError` for an event that is an error."""
     data = ""
     for line in re.split("[\r\n]", body):  # not splitlines, which breaks lines inside a text
         data += line.removeprefix("data:").strip() if line.startswith("data:") else ""
@@ -118,7 +113,7 @@ def _events(body: str) -> Iterator[dict[str, Any]]:
 
 def _require_sound(sent: Object) -> None:
     if sent.get("error") or sent.get("type") == "error":
-        raise Failed(f"the server says {sent.get('error') or sent!s:.200}")
+        raise ModelError(f"the server says {sent.get('error') or sent!s:.200}")
 
 
 def text_of(content: object, fields: Sequence[str] = ("text", "refusal", "content")) -> str:
@@ -224,7 +219,7 @@ def _read_response(response: Object) -> dict[str, Any]:
         if item["type"].endswith("_call") and id and id not in executed:
             calls.append(_call_of(item, id))
     if response.get("status") in ("failed", "cancelled"):
-        raise Failed(f"the response was {response['status']}")
+        raise ModelError(f"the response was {response['status']}")
     message = {
         "content": text_of(_of_kind("message", items)),
         "reasoning": text_of(_of_kind("reasoning", items), ("text", "content", "summary")),

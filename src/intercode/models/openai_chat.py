@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
-from intercode.models.forms import Failed, Unreadable, answer_of, text_of
+from intercode.models.forms import Unreadable, answer_of, text_of
 from intercode.runs.signing import config_folder
 from intercode.types import (
     INCOMPLETE,
@@ -204,7 +204,7 @@ class _Broken(Exception):
         self.wait = wait
 
 
-class _Unreadable(_Broken):
+class _Unreadable(_Broken, Unreadable):
     """A body with status 200 that has neither an answer nor an error in it."""
 
 
@@ -292,10 +292,10 @@ class OpenAIModel:
             "max_tokens": max_tokens,
             "seed": seed,
         }
-        self._sampled = (
-            os.environ.get("INTERCODE_LOGPROBS") == "1" if logprobs is None else logprobs
-        )
-        settings |= {"logprobs": True, "return_token_ids": True} if self._sampled else {}
+        if logprobs is None:
+            logprobs = os.environ.get("INTERCODE_LOGPROBS") == "1"
+        self._sampling = {"logprobs": True, "return_token_ids": True} if logprobs else {}
+        settings |= self._sampling
         if fixed := set(request or ()).intersection(FIXED):
             raise UsageError(f"--request cannot set {', '.join(sorted(fixed))}")
         settings |= request or {}
@@ -380,9 +380,7 @@ class OpenAIModel:
                 if why := self.give_up():
                     raise ModelError(f"{self.url}: {last}; not tried again, since {why}")
                 if attempt < self.tries - 1:
-                    # so that threads do not retry in step
-                    wait = self.backoff * 2**attempt * random.uniform(0.75, 1.25)
-                    time.sleep(min(wait if last.wait is None else last.wait, LONGEST_WAIT))
+                    self._pause(attempt, last.wait)
         raise ModelError(
             f"{self.url}: {last} (tried {self.tries} times); is the server up and not overloaded?"
         )
@@ -420,62 +418,63 @@ class OpenAIModel:
         key; give the answer. Tries again as `complete` does where the server may answer later, and
         where a whole answer says that it failed. Raises `ModelError` if there is no answer."""
         sent = {**request, **(self._arguments["request"] or {}), "model": self.name}
-        sent |= {name: 1 for name in ("n", "best_of") if name in sent}
-        if self._sampled and form == "chat/completions":
-            sent |= {"logprobs": True, "return_token_ids": True}
-        elif self._sampled and form == "responses":
-            included = sent.get("include")
-            included = included if isinstance(included, list) else []
-            sent["include"] = [*included, "message.output_text.logprobs"]
-        if sent.get("stream") and form == "chat/completions":
-            streaming = sent.get("stream_options")
-            streaming = streaming if isinstance(streaming, Mapping) else {}
-            sent["stream_options"] = {**streaming, "include_usage": True}
+        for name in sent.keys() & {"n", "best_of"}:
+            sent[name] = 1
+        if form == "chat/completions":
+            sent |= self._sampling
+            if sent.get("stream"):
+                options = sent.get("stream_options")
+                options = options if isinstance(options, Mapping) else {}
+                sent["stream_options"] = {**options, "include_usage": True}
         key = self._client.api_key
         headers = {**headers, "authorization": f"Bearer {key}", "x-api-key": key}
         address = f"{str(self._client.base_url).rstrip('/')}/{form}"
         with ExitStack() as opened:
             client = opened.enter_context(_http_client(self.url, timeout=self._patience))
             for attempt in range(self.tries):
-                last, wait = attempt == self.tries - 1 or self.give_up(), None
+                is_last, wait = attempt == self.tries - 1 or self.give_up(), None
                 try:
                     response = opened.enter_context(
                         client.stream("POST", address, json=sent, headers=headers)
                     )
                     answer = self._forwarded(response, bool(sent.get("stream")))
-                    if last or not _is_broken(form, answer):
+                    if is_last or not _is_broken(form, answer):
                         break
                     wait = _seconds_until(response.headers.get("retry-after", ""))
-                except ModelError:
-                    if last:
-                        raise
                 except Exception as error:  # from the HTTP library, which differs between SDKs
-                    if last:
+                    if is_last:
                         why = f"{type(error).__name__}: {error}"
                         raise ModelError(f"{self.url}: {why}") from error
-                pause = self.backoff * 2**attempt if wait is None else wait
-                time.sleep(min(pause, LONGEST_WAIT))
+                self._pause(attempt, wait)
             yield answer
+
+    def _pause(self, attempt: int, wait: float | None) -> None:
+        """Sleep before another try, as long as the server asked for."""
+        if wait is None:  # so that threads do not retry in step
+            wait = self.backoff * 2**attempt * random.uniform(0.75, 1.25)
+        time.sleep(min(wait, LONGEST_WAIT))
+
+    def _forwarded(self, response: Any, streams: bool) -> Forwarded:
+        """Return a response, with little more than `LARGEST` bytes if it is whole, and without the
+        key if it is a refusal."""
+        kind = response.headers.get("content-type", "").encode("ascii", "replace").decode()
+        if streams and response.is_success and "json" not in kind:
+            return Forwarded(200, kind, True, self._pieces(response))
+        body = bytearray()
+        for piece in response.iter_bytes():
+            body += piece
+            if len(body) > LARGEST:
+                break
+        if response.is_success:
+            return Forwarded(200, kind, False, [bytes(body)])
+        text = self.without_key(body.decode("utf-8", "replace"))
+        return Forwarded(response.status_code, kind, False, [text.encode()])
 
     def _pieces(self, response: Any) -> Iterator[bytes]:
         try:
             yield from response.iter_bytes()
         except Exception as error:  # from the HTTP library
             raise ModelError(f"{self.url}: {type(error).__name__}: {error}") from error
-
-    def _forwarded(self, response: Any, streams: bool) -> Forwarded:
-        """Return a response, with little more than `LARGEST` bytes if it is whole."""
-        status, kind = response.status_code, response.headers.get("content-type", "")
-        kind = kind.encode("ascii", "replace").decode()
-        status = 200 if 200 <= status < 300 else status
-        if streams and status == 200 and "json" not in kind:
-            return Forwarded(status, kind, True, self._pieces(response))
-        body = bytearray()
-        for piece in self._pieces(response):
-            body += piece
-            if len(body) > LARGEST:
-                break
-        return Forwarded(status, kind, False, [bytes(body)])
 
     def without_key(self, text: str) -> str:
         """Return a server's text without the key, which some servers repeat."""
@@ -492,8 +491,8 @@ class OpenAIModel:
             return Reply(caused.text, finish_reason=caused.finish_reason)
         except ContextOverflow:
             return Reply("", Usage(uncounted=1), finish_reason="length")
-        except _Unreadable as error:
-            raise Unreadable(str(error)) from error
+        except Unreadable:
+            raise
         except _Broken as error:
             raise ModelError(f"{self.url}: {error}") from error
 
@@ -626,7 +625,7 @@ class OpenAIModel:
             _storable(text),
             Usage(tokens_in, tokens_out, cost, thought or 0, int(None in tokens)),
             calls,
-            sample=_read_sample(answer, choice) if self._sampled else None,
+            sample=_read_sample(answer, choice) if self._sampling else None,
             reasoning=reasoning,
             finish_reason=finish_reason,
         )
@@ -650,21 +649,22 @@ def _http_client(address: str, **options: Any) -> Any:
 def is_reply(form: str, answer: Forwarded) -> bool:
     """Return whether an answer is a reply, or in a form that a program may know; read it to its
     end."""
+    if answer.status != 200:
+        return False
     try:
-        if answer.status == 200:
-            answer_of(form, b"".join(answer.pieces).decode("utf-8", "replace"))
-    except Failed:
+        answer_of(form, b"".join(answer.pieces).decode("utf-8", "replace"))
+    except ModelError:
         return False
     except Unreadable:
-        pass
-    return answer.status == 200
+        return True
+    return True
 
 
 def _is_broken(form: str, answer: Forwarded) -> bool:
     """Return whether another try may give a better answer."""
-    if answer.status != 200 or answer.is_stream:
-        return answer.status in _PASSING or answer.status >= 500
-    return not is_reply(form, answer)
+    if answer.status == 200:
+        return not (answer.is_stream or is_reply(form, answer))
+    return answer.status in _PASSING or answer.status >= 500
 
 
 def _proxies() -> str:

@@ -18,7 +18,7 @@ the same first message, is taken for one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,26 +48,24 @@ class Question:
 
 @dataclass(eq=False)
 class Conversation:
-    """A conversation of a program, and by what its next request is recognized: hashes of the
-    messages of the last question and of the system's text, the tools, whether the first message
-    asks the query, the marks of the replies (`_marks`), and the text of the last reply.
+    """A conversation of a program, and by what its next request is recognized: the system's text
+    and the tools, whether the first message asks the query, hashes of the messages of the last
+    question, the marks of the replies (`_marks`), and the text of the last reply.
 
     `asked` counts its requests but those that failed, `open` those without an answer yet. `places`
-    are its turns in the episode. `size` counts the bytes of its last request, `failed` is its last
-    request if that failed.
+    are its turns in the episode. `size` counts the bytes of its last request.
     """
 
-    told: int
+    told: str
     tools: frozenset[str]
     asks_query: bool
-    messages: Sequence[int] = ()
+    messages: Sequence[int]
     replies: set[str] = field(default_factory=set)
     last: str = ""
     asked: int = 0
     open: int = 0
     places: list[int] = field(default_factory=list)
     size: int = 0
-    failed: Any = None
 
 
 class Conversations:
@@ -77,6 +75,9 @@ class Conversations:
         self._query = _plain(query)[:_COMPARED]
         self._all: list[Conversation] = []
         self._answers: dict[str, tuple[Conversation, Sequence[Message]]] = {}
+        self.failed: dict[Conversation, Any] = {}
+        """By conversation, the last requests that failed by the server's fault and after which it
+        got no reply."""
 
     @property
     def main(self) -> Conversation | None:
@@ -91,7 +92,8 @@ class Conversations:
 
     def others(self, conversation: Conversation) -> int:
         """Return how many requests all conversations but the main one had; 0 for the main one."""
-        if conversation is (main := self.main) or main is None:
+        main = self.main
+        if conversation is main:
             return 0
         return sum(one.asked for one in self._all if one is not main)
 
@@ -104,35 +106,23 @@ class Conversations:
         """Return the conversation that a whole question continues, or a new one."""
         if question.previous in self._answers:
             return self._answers[question.previous][0]
-        told, texts, marks = list[str](), list[str](), set[str]()
+        told, texts, marks = "", list[str](), set[str]()
         for message in question.messages:
             text = text_of(message.get("content"))
-            (told if message["role"] in _TOLD else texts).append(text)
-            marks.update(_marks(message))
-        system = hash(_DIGITS.sub("", "".join(told)))
+            if message["role"] in _TOLD:
+                told += text
+            else:
+                texts.append(text)
+            marks |= _marks(message)
         asks_query = bool(texts) and self._query in _plain(texts[0])
-        new = Conversation(system, question.tools, asks_query, _hashes(question))
-        ranked = [(*self._rank(one, new, texts, marks), at) for at, one in enumerate(self._all)]
-        rank, _, _, at = max(ranked, default=(0, False, 0, 0))
-        return self._all[at] if rank else new
-
-    def _rank(
-        self, one: Conversation, new: Conversation, texts: list[str], marks: set[str]
-    ) -> tuple[int, bool, int]:
-        """Return how surely a new question continues a conversation, whether the tools are the
-        same, and how much the two share."""
-        length, known = len(one.messages), len(one.replies & marks)
-        has_tools = one.tools == new.tools
-        is_longer = bool(length) and one.messages == new.messages[:length]
-        if known:
-            return 2 + is_longer, has_tools, known
-        if not has_tools or one.told != new.told:
-            return 0, False, 0
-        if is_longer or one.open:
-            return 3 * is_longer, True, length
-        is_summary = len(one.last) >= _SUMMARY and any(one.last in text for text in texts)
-        asks_query = one.asks_query and new.asks_query
-        return int(is_summary or asks_query or one.messages[:1] == new.messages[:1]), True, 0
+        told = _DIGITS.sub("", told)
+        continued = Conversation(told, question.tools, asks_query, _hashes(question))
+        new, most = continued, (0, 0, False, False)
+        for one in self._all:
+            shared = _shared(one, new, texts, marks)
+            if any((shared[0], shared[1], shared[3])) and shared >= most:
+                continued, most = one, shared
+        return continued
 
     def begin(self, conversation: Conversation, question: Question) -> None:
         """Note that a question of the conversation is passed on."""
@@ -146,24 +136,20 @@ class Conversations:
         """Note that a question failed; `failed` is the request if the server was to blame."""
         conversation.asked -= 1
         conversation.open -= 1
-        conversation.failed = failed or conversation.failed
-        for one in [one for one in self._all if one.failed][:-_FAILED]:
-            one.failed = None
-        if not (conversation.failed or conversation.asked):
+        if failed:
+            self.failed.pop(conversation, None)
+            self.failed[conversation] = failed
+            for earlier in list(self.failed)[:-_FAILED]:
+                del self.failed[earlier]
+        if not (conversation.asked or conversation in self.failed):
             self._all.remove(conversation)
-
-    @property
-    def failed(self) -> list[Any]:
-        """The requests that failed by the server's fault, and after which their conversations got
-        no reply."""
-        return [one.failed for one in self._all if one.failed]
 
     def answer(
         self, conversation: Conversation, question: Question, reply: Reply, id: str, place: int
     ) -> None:
         """Note the reply to a question, its id and the place of its turn."""
         conversation.open -= 1
-        conversation.failed = None
+        self.failed.pop(conversation, None)
         conversation.places.append(place)
         conversation.replies.update(_marks(reply.message))
         conversation.last = reply.text.strip()
@@ -171,40 +157,44 @@ class Conversations:
             self._answers[id] = conversation, [*question.messages, reply.message]
 
 
+def _shared(
+    one: Conversation, new: Conversation, texts: Sequence[str], marks: set[str]
+) -> tuple[int, int, bool, bool]:
+    """Return what a conversation and a new question share: all messages of the last question, by
+    their number, how many replies, the tools, and the beginning."""
+    replies, length = len(one.replies & marks), len(one.messages)
+    has_tools = one.tools == new.tools
+    is_alike = has_tools and one.told == new.told
+    if one.messages != new.messages[:length] or not (replies or is_alike):
+        length = 0
+    begins = one.messages[:1] == new.messages[:1] or (one.asks_query and new.asks_query)
+    if len(one.last) >= _SUMMARY:
+        begins = begins or any(one.last in text for text in texts)
+    return length, replies, has_tools, begins and is_alike and not one.open
+
+
 def _hashes(question: Question) -> list[int]:
-    """Return a hash of each message but the system's, without what programs change in it."""
-    asked = [message for message in question.messages if message["role"] not in _TOLD]
-    return [hash(repr(_bare_value(message))) for message in asked]
+    """Return a hash of each message but the system's, of what programs do not change in it."""
+    return [
+        hash((text_of(message.get("content")), frozenset(_marks(message))))
+        for message in question.messages
+        if message["role"] not in _TOLD
+    ]
 
 
-def _bare_value(value: Any) -> Any:
-    """Return a message without fields of null, without marks for a server's cache, which programs
-    move to the newest one, and without the parts that only wrap a marked text."""
-    if isinstance(value, dict):
-        value = {
-            key: _bare_value(part)
-            for key, part in value.items()
-            if key != "cache_control" and part is not None
-        }
-        return value["text"] if value.keys() == {"type", "text"} else value
-    if isinstance(value, list):
-        return _bare_value(value[0]) if len(value) == 1 else [_bare_value(part) for part in value]
-    return value
-
-
-def _marks(message: Message) -> Iterator[str]:
-    """Yield by what a message of the model is known in any form: the ids of its calls, or else its
+def _marks(message: Message) -> set[str]:
+    """Return by what a message of the model is known in any form: the ids of its calls, or else its
     text."""
     if message["role"] != "assistant":
-        return
-    content = message.get("content")
-    parts = [*(content if isinstance(content, list) else ()), *(message.get("tool_calls") or ())]
-    ids = [part.get("id") for part in parts if isinstance(part, dict)]
-    ids = [id for id in (*ids, message.get("call_id")) if id]
-    yield from (f"id {id}" for id in ids)
-    text = text_of(content).strip()
-    if text and not ids:
-        yield f"text {text}"
+        return set()
+    content, ids = message.get("content"), {str(message.get("call_id") or "")}
+    for part in (
+        *(message.get("tool_calls") or ()),
+        *(content if isinstance(content, list) else ()),
+    ):
+        if isinstance(part, dict):
+            ids.add(str(part.get("id") or ""))
+    return ids - {""} or {text_of(content).strip()} - {""}
 
 
 def _plain(text: str) -> str:

@@ -75,8 +75,7 @@ class Connection:
     def next(self) -> Asked | None:
         """Return the next request, or None at the end. Raises `Refused`; the connection then only
         takes the refusal."""
-        self._room.give_back(self._held)
-        self._held = 0
+        self._give_back()
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
         try:
@@ -114,10 +113,16 @@ class Connection:
             body += piece
             data = unpack.unconsumed_tail if unpack else b""
 
+    def _give_back(self) -> None:
+        self._room.give_back(self._held)
+        self._held = 0
+
     def answer(self, status: int, content: bytes, kind: str = "application/json") -> None:
-        """Send a whole answer."""
-        length = len(content) if self._has_body else 0
-        self.begin(status, {"content-type": kind, "content-length": str(length)})
+        """Send a whole answer. None can follow a stream that has begun, which then ends early."""
+        self._give_back()
+        if self._http.our_state is h11.SEND_BODY:
+            return
+        self.begin(status, {"content-type": kind, "content-length": str(len(content))})
         self.send(content)
         self.end()
 
@@ -139,8 +144,7 @@ class Connection:
     def close(self) -> None:
         """Close the connection, after the rest of a body that was not read: until then the system
         would throw away what was sent."""
-        self._room.give_back(self._held)
-        self._held = 0
+        self._give_back()
         with suppress(OSError), self._socket:
             self._socket.shutdown(socket.SHUT_WR)
             self._socket.settimeout(_LINGER)

@@ -13,7 +13,6 @@ A request belongs to a conversation (`conversations.py`). The turns of the main 
 
 from __future__ import annotations
 
-import hmac
 import json
 import re
 import secrets
@@ -29,15 +28,7 @@ from typing import Any
 
 from intercode.errors import ModelError, UsageError
 from intercode.models import OpenAIModel
-from intercode.models.forms import (
-    FORMS,
-    Failed,
-    Unreadable,
-    answer_of,
-    question_of,
-    text_of,
-    tools_of,
-)
+from intercode.models.forms import FORMS, Unreadable, answer_of, question_of, text_of, tools_of
 from intercode.models.openai_chat import is_reply
 from intercode.runner.conversations import Conversation, Conversations, Question
 from intercode.runner.program_http import Asked, Connection, Refused, Room
@@ -53,11 +44,11 @@ _FAILING = 10
 """Requests that may fail or be refused, for each turn."""
 _RECORDED = 128 << 20
 """Bytes of the requests in a record, without what they repeat of the one before."""
+_FORM = re.compile(rf"/({'|'.join(FORMS)})$")
 _TEXTS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _FAULTS = {401, 402, 403, 404, 405, 407, 408, 425, 429}
 """Statuses below 500 that the server or the user's account is to blame for."""
 _PASSED = ("content-type", "accept", "anthropic-version", "anthropic-beta", "openai-beta")
-_KEYS = ("x-api-key", "api-key", "x-goog-api-key")
 
 
 @dataclass(eq=False)
@@ -69,8 +60,7 @@ class Exchange:
     headers: dict[str, str]
     question: Question
     conversation: Conversation
-    answered: bool = False
-    is_read: bool = False
+    is_answered: bool = False
     fault: ModelError | None = None
 
 
@@ -159,30 +149,22 @@ class Recorder(ThreadingMixIn, BaseServer):
             connection.close()
 
     def _handle(self, asked: Asked, connection: Connection) -> None:
-        self._check_key(asked)
-        path, form = asked.path, next((one for one in FORMS if asked.path.endswith(f"/{one}")), "")
-        model = {"id": self.model.name, "object": "model"}
-        if asked.method == "OPTIONS":
-            connection.answer(200, b"{}")
-        elif asked.method in ("GET", "HEAD") and path.endswith("/models"):
-            connection.answer(200, json.dumps({"object": "list", "data": [model]}).encode())
-        elif asked.method in ("GET", "HEAD") and path.rpartition("/")[0].endswith("/models"):
-            connection.answer(200, json.dumps(model).encode())
+        if self.token not in " ".join(asked.headers.values()).split():
+            raise Refused(401, "the key is not that of this episode")
+        path, told = asked.path, dict[str, Any]()
+        if asked.method in ("GET", "HEAD") and "/models" in path:
+            told = {"id": self.model.name, "object": "model"}
+            if path.endswith("/models"):
+                told = {"object": "list", "data": [told]}
         elif (asked.method, path) == ("POST", "/submit"):
             self._submit(asked.body.decode("utf-8", "replace"))
-            connection.answer(200, b'{"submitted": true}')
-        elif asked.method == "POST" and form:
-            self._pass_on(self._admit(form, asked), connection)
-        else:
+        elif asked.method == "POST" and (form := _FORM.search(path)):
+            self._pass_on(self._admit(form[1], asked), connection)
+            return
+        elif asked.method != "OPTIONS":
             why = f"there is no {asked.method} {path}; there are {', '.join(FORMS)}"
             raise Refused(404, why)
-
-    def _check_key(self, asked: Asked) -> None:
-        """Raise `Refused` unless the request has the key of this episode."""
-        given = [asked.headers.get("authorization", "").partition(" ")[2]]
-        given += [asked.headers.get(name, "") for name in _KEYS]
-        if not any(hmac.compare_digest(key.encode(), self.token.encode()) for key in given):
-            raise Refused(401, "the key is not that of this episode")
+        connection.answer(200, json.dumps(told).encode())
 
     def _refuse(self, connection: Connection, refused: Refused) -> None:
         self.refusal = str(refused)
@@ -218,11 +200,10 @@ class Recorder(ThreadingMixIn, BaseServer):
                 question = self._conversations.whole(question)
                 conversation = self._conversations.find(question)
                 self._check_limits(conversation)
-                earlier = len(conversation.messages)
-                before = conversation.messages
                 self._conversations.begin(conversation, question)
-                is_longer = conversation.messages[:earlier] == before
-                self._recorded += len(asked.body) - conversation.size * is_longer
+                self._recorded += len(asked.body)
+                if self._repeats(conversation, question):
+                    self._recorded -= conversation.size
                 conversation.size = len(asked.body)
         except (ValueError, RecursionError, TypeError, AttributeError, KeyError) as error:
             raise Refused(400, f"the request cannot be read: {error!r:.200}") from error
@@ -230,6 +211,11 @@ class Recorder(ThreadingMixIn, BaseServer):
             name: asked.headers[name] for name in _PASSED if asked.headers.get(name, "é").isascii()
         }
         return Exchange(form, request, headers, question, conversation)
+
+    def _repeats(self, conversation: Conversation, question: Question) -> bool:
+        """Return whether a question begins with the conversation's last one."""
+        before = self._turns[conversation.places[-1]].ask or () if conversation.places else ()
+        return tuple(question.messages[: len(before)]) == before
 
     def _check_limits(self, conversation: Conversation) -> None:
         """Raise `Refused` where no further request is passed on: with status 400, which programs do
@@ -260,40 +246,33 @@ class Recorder(ThreadingMixIn, BaseServer):
     def _pass_on(self, exchange: Exchange, connection: Connection) -> None:
         """Send a request to the model's server, and its answer to the program: a stream as it
         comes, a whole answer once it is recorded."""
-        body, failure, began = bytearray(), None, time.perf_counter()
-        asked = exchange.form, exchange.request, exchange.headers
-        is_stream = False
+        body, began = bytearray(), time.perf_counter()
         try:
-            with self.model.forward(*asked) as answer:
-                if is_stream := answer.is_stream:
+            with self.model.forward(exchange.form, exchange.request, exchange.headers) as answer:
+                if answer.is_stream:
                     connection.begin(answer.status, {"content-type": answer.kind})
                 for piece in answer.pieces:
                     body += piece
                     if len(body) > LARGEST:
                         raise Refused(502, f"an answer of the model above {LARGEST >> 20} MiB")
-                    if is_stream and piece:
+                    if answer.is_stream and piece:
                         connection.send(piece)
+            text = body.decode("utf-8", "replace")
+            if answer.status == 200:
+                self._note(exchange, text, time.perf_counter() - began)
+            else:
+                self._note_refusal(exchange, answer.status, text)
         except ModelError as error:
-            exchange.fault, failure = error, Refused(502, str(error))
-        except Refused as error:
-            failure = error
-        text = body.decode("utf-8", "replace")
-        seconds = time.perf_counter() - began
-        if failure is None and answer.status != 200:
-            text = self.model.without_key(text)
-            self._note_failure(exchange, answer.status, text)
-        elif failure is None:
-            self._note(exchange, text, seconds)
-        self._finish(exchange)
-        if is_stream and failure is None:
+            exchange.fault = error
+            raise Refused(502, str(error)) from error
+        finally:
+            self._finish(exchange)
+        if answer.is_stream:
             connection.end()
-        elif not is_stream and failure is not None:
-            raise failure
-        elif not is_stream:
-            sent = bytes(body) if answer.status == 200 else text.encode()
-            connection.answer(answer.status, sent, answer.kind)
+        else:
+            connection.answer(answer.status, bytes(body), answer.kind)
 
-    def _note_failure(self, exchange: Exchange, status: int, text: str) -> None:
+    def _note_refusal(self, exchange: Exchange, status: int, text: str) -> None:
         self.refusal = f"{self.model.url}: HTTP {status} for /{exchange.form}: {text:.300}"
         if status in _FAULTS or status >= 500:
             exchange.fault = ModelError(self.refusal)
@@ -301,20 +280,16 @@ class Recorder(ThreadingMixIn, BaseServer):
     def _note(self, exchange: Exchange, text: str, seconds: float) -> None:
         """Append the turn of a request and its answer, which is kept as it came if it cannot be
         read."""
-        id = ""
+        question, id, is_read = exchange.question, "", True
         try:
             answer = answer_of(exchange.form, text)
-            reply, id = self.model.read_answer(answer), str(answer.get("id") or "")
-        except Failed as error:
-            exchange.fault = ModelError(f"{self.model.url}: {error}")
-            return
+            reply, id = self.model.read_answer(answer), str(answer["id"] or "")
         except ModelError as error:
             exchange.fault = error
             return
         except Unreadable:
-            reply = Reply(text, Usage(uncounted=1))
+            reply, is_read = Reply(text, Usage(uncounted=1)), False
             self.refusal = f"{self.model.url}: an answer that cannot be read: {text:.200}"
-        question = exchange.question
         turn = Turn(
             tuple(question.messages),
             reply.text,
@@ -331,15 +306,14 @@ class Recorder(ThreadingMixIn, BaseServer):
             place = len(self._turns)
             self._conversations.answer(exchange.conversation, question, reply, id, place)
             self._turns.append(turn)
-        exchange.answered, exchange.is_read = True, reply.text != text
+            exchange.is_answered = True
+            if is_read:
+                self._answered = exchange
 
     def _finish(self, exchange: Exchange) -> None:
         with self._lock:
-            if exchange.is_read:
-                self._answered = exchange
-            if not exchange.answered:
-                failed = exchange if exchange.fault else None
-                self._conversations.end(exchange.conversation, failed)
+            if not exchange.is_answered:
+                self._conversations.end(exchange.conversation, exchange.fault and exchange)
                 self._failures += 1
 
     # -- after the program -------------------------------------------------------------------------
@@ -360,7 +334,7 @@ class Recorder(ThreadingMixIn, BaseServer):
         conversation got no reply. It is not if the fault lies in what was sent, which may be the
         policy's choice: the request fails again, but one that was answered before is still
         answered."""
-        for failed in self._conversations.failed:
+        for failed in self._conversations.failed.values():
             if self._answered is None or self._answers(failed) or not self._answers(self._answered):
                 fault: ModelError = failed.fault
                 return fault
