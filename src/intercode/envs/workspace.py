@@ -404,10 +404,8 @@ class OwnFiles:
 
     def entry(self, path: str) -> str:
         """Return the hidden entry that a path is in, or the home itself; "" for another path."""
-        inside = path.removeprefix(f"{self.home}/")
-        if inside == path or not inside.startswith("."):
-            return path if path == self.home else ""
-        return f"{self.home}/{inside.partition('/')[0]}"
+        match = re.match(rf"{re.escape(self.home)}(/\.[^/]*|$)", path)
+        return match[0] if match else ""
 
     def left_out(self, path: str, task: Task, meant: Collection[str]) -> bool:
         """Return whether a changed path is not part of the work. `meant` are the entries of paths

@@ -52,8 +52,8 @@ class Conversation:
     and the tools, whether the first message asks the query, hashes of the messages of the last
     question, the marks of the replies (`_marks`), and the text of the last reply.
 
-    `asked` counts its requests but those that failed, `open` those without an answer yet. `places`
-    are its turns in the episode. `size` counts the bytes of its last request.
+    `asked` counts its requests but those that failed, `places` are its turns in the episode, one
+    for each answer. `size` counts the bytes of its last request.
     """
 
     told: str
@@ -63,9 +63,13 @@ class Conversation:
     replies: set[str] = field(default_factory=set)
     last: str = ""
     asked: int = 0
-    open: int = 0
     places: list[int] = field(default_factory=list)
     size: int = 0
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the server owes an answer."""
+        return self.asked > len(self.places)
 
 
 class Conversations:
@@ -130,12 +134,10 @@ class Conversations:
             self._all.append(conversation)
         conversation.messages = _hashes(question)
         conversation.asked += 1
-        conversation.open += 1
 
     def end(self, conversation: Conversation, failed: Any) -> None:
         """Note that a question failed; `failed` is the request if the server was to blame."""
         conversation.asked -= 1
-        conversation.open -= 1
         if failed:
             self.failed.pop(conversation, None)
             self.failed[conversation] = failed
@@ -148,7 +150,6 @@ class Conversations:
         self, conversation: Conversation, question: Question, reply: Reply, id: str, place: int
     ) -> None:
         """Note the reply to a question, its id and the place of its turn."""
-        conversation.open -= 1
         self.failed.pop(conversation, None)
         conversation.places.append(place)
         conversation.replies.update(_marks(reply.message))
@@ -170,7 +171,7 @@ def _shared(
     begins = one.messages[:1] == new.messages[:1] or (one.asks_query and new.asks_query)
     if len(one.last) >= _SUMMARY:
         begins = begins or any(one.last in text for text in texts)
-    return length, replies, has_tools, begins and is_alike and not one.open
+    return length, replies, has_tools, begins and is_alike and not one.is_waiting
 
 
 def _hashes(question: Question) -> list[int]:

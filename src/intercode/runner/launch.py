@@ -12,13 +12,10 @@ submitted, or when its time is up. Left out: forks, and sandboxes without a port
 
 from __future__ import annotations
 
-import re
 import shlex
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import PurePosixPath
-from posixpath import normpath
 from typing import Any
 
 from intercode.agents.base import Launch, Launched
@@ -28,30 +25,32 @@ from intercode.runner.recorder import Recorder, require_server
 from intercode.types import Completed, Episode, Turn
 from intercode_sandbox.base import Sandbox
 
-FOLDER = PurePosixPath("/dev/shm/agent")
+FOLDER = "/dev/shm/agent"
 SECONDS = 3600.0
 """The time of a program, unless the episode's limit is shorter."""
 GRACE = 10.0
 """Seconds that a program may go on after it submitted, or was refused."""
 KEPT = 4096
 """Characters that are kept of the end of what a program prints."""
-_LINK = "/usr/local/bin/submit"
-"""Where programs find `submit` that do not hand their PATH on, while one runs."""
 _BEFORE = f"""
-[[ -e {_LINK} || ! -d {PurePosixPath(_LINK).parent} ]] || ln -s {FOLDER}/bin/submit {_LINK}
-printf '%s\\0' "$HOME"
+cd /usr/local/bin 2>/dev/null && [[ ! -e submit ]] && ln -s {FOLDER}/bin/submit submit
+printf %s "$HOME"
 cd "$HOME" 2>/dev/null &&
-    find . -mindepth 1 -path './[!.]*' -prune -o -printf '%p\\0' 2>/dev/null
+    find . -mindepth 1 -path './[!.]*' -prune -o -printf '\\0%P' 2>/dev/null
 :
 """
-_AFTER = f"[[ $(readlink {_LINK}) != {FOLDER}/bin/submit ]] || rm -f {_LINK}"
+"""Link `submit` to where programs find it that do not hand their PATH on, and print the home and
+what is hidden in it."""
+_AFTER = f"""
+cd /usr/local/bin && [[ $(readlink submit) = {FOLDER}/bin/submit ]] && rm -f submit
+"""
 _NAMES = 8 << 20
 """Bytes of the names of hidden files in a home, beyond which none is known to be new."""
-_TIMES = str(FOLDER / "times")
-_CLOCK = re.compile(r"(\d{1,6})m(\d{1,2}\.\d{1,6})s")
-"""A time that `times` of Bash prints."""
-_CLOCKS = 200
-"""Bytes of four times; the program could write more."""
+_TICKS = 99
+"""Bytes of the four times of a program and of what it started, in hundredths of a second; the
+program could write more."""
+_AT_END = f"read -ra stat </proc/$$/stat; echo ${{stat[@]:13:4}} >{FOLDER}/ticks"
+_XDG = ("CONFIG", "DATA", "CACHE", "STATE")
 _SUBMIT = """#!/bin/bash
 # submit [ANSWER]: end the work; ANSWER may have several words
 answer="$*"
@@ -89,18 +88,19 @@ def launch(
     listener, asks = sandbox.listen(0), request.query.partition("\n\n")[0]
     with Recorder(listener, server, turns, asks, request.turns, stop) as recorder:
         _, port = recorder.listener.getsockname()
+        address = f"http://127.0.0.1:{port}/v1"
         _write_submit(sandbox, request, port, recorder.token)
-        values = {"query": request.query, "model": server.name, "key": recorder.token}
-        values["base_url"] = _address(port)
+        values = {"base_url": address, "model": server.name, "key": recorder.token}
+        values["query"] = request.query
         command = _filled(request.command, {name: shlex.quote(values[name]) for name in values})
         variables = {name: _filled(value, values) for name, value in request.env.items()}
         cwd, workspace.own_files = _look(sandbox)
         began = time.monotonic()
         done = sandbox.run(
-            ["bash", "-c", f"trap 'times > {_TIMES}' EXIT; PATH={FOLDER}/bin:$PATH; {command}"],
+            ["bash", "-c", f"trap '{_AT_END}' EXIT; PATH={FOLDER}/bin:$PATH; {command}"],
             stdin=b"" if "{query}" in request.command else request.query.encode(),
             cwd=cwd,
-            env={**_variables(port, recorder.token), **variables},
+            env={**_variables(address, recorder.token), **variables},
             timeout=min(seconds or SECONDS, SECONDS),
             ends=lambda: bool(
                 recorder.crash
@@ -118,28 +118,26 @@ def launch(
         ended = recorder.ended or ("limit" if done.timed_out else "stopped")
         if ended == "stopped" and recorder.was_limited and done.exit_code:
             ended = "turns"
-        if recorder.submission is not None:
-            return Launched(recorder.submission, ended, facts)
-        if not recorder.has_answered and ended == "limit" and recorder.is_waiting:
-            raise ModelError(f"{server.url}: no answer in the program's time")
-        if not recorder.has_answered and ended == "stopped":
-            if recorder.refusal.startswith(server.url):
+        if not (recorder.has_answered or recorder.submission is not None):
+            if ended == "limit" and recorder.is_waiting:
+                raise ModelError(f"{server.url}: no answer in the program's time")
+            if ended == "stopped" and recorder.refusal.startswith(server.url):
                 raise ModelError(recorder.refusal)
-            refused = f"; its request was refused: {recorder.refusal}" if recorder.refusal else ""
-            raise UsageError(_end_of(facts, f" before it had an answer of the model{refused}"))
-        return Launched(None, ended, facts)
+            if ended == "stopped":
+                raise UsageError(
+                    _end_of(facts, " before it had an answer of the model", recorder.refusal)
+                )
+        return Launched(recorder.submission, ended, facts)
 
 
 def _facts(done: Completed, seconds: float, sandbox: Sandbox) -> dict[str, Any]:
     """Return how a program ended."""
-    texts = {name: getattr(done, name).decode("utf-8", "replace") for name in ("stdout", "stderr")}
     facts = {"status": done.exit_code, "seconds": round(seconds, 3), "cpu_seconds": None}
-    facts |= {name: text.strip()[-KEPT:] for name, text in texts.items()}
-    with suppress(OSError, SandboxError):
-        clocks = _CLOCK.findall(
-            sandbox.read(_TIMES, limit=_CLOCKS)[:_CLOCKS].decode("ascii", "replace")
-        )
-        facts["cpu_seconds"] = round(sum(60 * int(m) + float(s) for m, s in clocks), 3)
+    for name in ("stdout", "stderr"):
+        facts[name] = getattr(done, name).decode("utf-8", "replace").strip()[-KEPT:]
+    with suppress(OSError, SandboxError, ValueError):
+        ticks = sandbox.read(f"{FOLDER}/ticks", limit=_TICKS).split()
+        facts["cpu_seconds"] = sum(map(int, ticks)) / 100
     return facts
 
 
@@ -152,8 +150,10 @@ def program_fault(episode: Episode) -> UsageError | None:
     return None
 
 
-def _end_of(facts: Mapping[str, Any], when: str = "") -> str:
+def _end_of(facts: Mapping[str, Any], when: str = "", refusal: str = "") -> str:
     printed = "\n".join(filter(None, (facts["stdout"], facts["stderr"])))[-500:]
+    if refusal:
+        when += f"; its request was refused: {refusal}"
     status = facts["status"]
     return f"the program of exec: ended with status {status}{when}; its output ends: {printed}"
 
@@ -165,7 +165,7 @@ def _write_submit(sandbox: Sandbox, request: Launch, port: int, token: str) -> N
     )
     ending, told = shlex.quote(request.ending), shlex.quote(told)
     script = _SUBMIT.format(port=port, token=token, ending=ending, told=told, folder=FOLDER)
-    sandbox.write(str(FOLDER / "bin" / "submit"), script.encode(), mode=0o755)
+    sandbox.write(f"{FOLDER}/bin/submit", script.encode(), mode=0o755)
 
 
 def _workspace_of(env: Any) -> Any:
@@ -183,31 +183,28 @@ def _look(sandbox: Sandbox) -> tuple[str, OwnFiles | None]:
     if there is too much of that. Link `submit` to where programs find it without a PATH."""
     cwd = sandbox.exec("", argv=["pwd"]).output.rstrip("\n")
     listing = sandbox.run(["bash", "-c", _BEFORE], cwd=cwd, output=_NAMES)
-    home, *names = listing.stdout.decode("utf-8", "surrogateescape").split("\0")
-    if listing.exit_code != 0 or "output" in listing.limits:
+    if listing.timed_out or listing.limits:
         return cwd, None
-    before = frozenset(normpath(f"{home}/{name}") for name in names if name)
-    return cwd, OwnFiles(home.rstrip("/"), before)
-
-
-def _address(port: int) -> str:
-    return f"http://127.0.0.1:{port}/v1"
+    home, *names = listing.stdout.decode("utf-8", "surrogateescape").split("\0")
+    home = home.rstrip("/")
+    return cwd, OwnFiles(home, frozenset(f"{home}/{name}" for name in names))
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with `{query}` and the like replaced; other braces stay."""
-    return re.sub("{(" + "|".join(values) + ")}", lambda name: values[name[1]], text)
+    """Return a text with `{query}` and the like replaced, the query last; other braces stay."""
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
 
 
-def _variables(port: int, token: str) -> dict[str, str]:
+def _variables(address: str, token: str) -> dict[str, str]:
     """Return the variables that tell programs where their model and their own folders are."""
-    address = _address(port)
-    folders = {"CONFIG": "config", "DATA": "data", "CACHE": "cache", "STATE": "state"}
+    folders = {f"XDG_{name}_HOME": f"{FOLDER}/{name.lower()}" for name in _XDG}
     return {
         "OPENAI_BASE_URL": address,
         "OPENAI_API_BASE": address,
         "OPENAI_API_KEY": token,
         "ANTHROPIC_BASE_URL": address.removesuffix("/v1"),
         "ANTHROPIC_API_KEY": token,
-        **{f"XDG_{name}_HOME": str(FOLDER / folder) for name, folder in folders.items()},
+        **folders,
     }

@@ -327,7 +327,7 @@ class Recorder(ThreadingMixIn, BaseServer):
     def is_waiting(self) -> bool:
         """Return whether the server owes an answer."""
         main = self._conversations.main
-        return main is not None and main.open > 0
+        return main is not None and main.is_waiting
 
     def fault(self) -> ModelError | None:
         """Return the error of a request that failed by the server's fault, and after which its

@@ -111,10 +111,10 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         agent = world.workspace.outcome(peek=done.peek)
         answer = answer_in(done.word)
         if own_files := world.workspace.own_files:
-            golds = [self.find(world, posed, done.task) for posed in self.tasks_of(done.task)]
-            meant = {
-                own_files.entry(path) for gold in golds if gold for path in gold.outcome.changes
-            }
+            meant = set[str]()
+            for posed in self.tasks_of(done.task):
+                if gold := self.find(world, posed, done.task):
+                    meant.update(map(own_files.entry, gold.outcome.changes))
             changes = dict(agent.changes)
             for path in agent.changes:
                 if own_files.left_out(path, done.task, meant):
