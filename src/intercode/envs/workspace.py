@@ -126,20 +126,14 @@ class WorkspaceSpec:
     )
 
     def make(self) -> Sandbox:
-        how = {
-            "session": self.session,
-            "limits": self.limits,
-            "environment": self.environment,
-            "program": self.program,
-            **({"cwd": self.cwd} if self.cwd else {}),
-            **({"network": self.network} if self.network != "none" else {}),
-        }
-        return call_plugin(
-            self.provider.sandbox,
-            Sandbox,  # type: ignore[type-abstract]
-            self.template,
-            **how,
-        )
+        how: dict[str, Any] = {"session": self.session, "limits": self.limits}
+        how |= {"environment": self.environment, "program": self.program}
+        if self.cwd:
+            how["cwd"] = self.cwd
+        if self.network != "none":
+            how["network"] = self.network
+        make = self.provider.sandbox
+        return call_plugin(make, Sandbox, self.template, **how)  # type: ignore[type-abstract]
 
     def for_task(self, task: Task) -> WorkspaceSpec:
         """Return this spec, or, if the task's record has an `image`, a `setup`, a `cwd`, an `env`,
@@ -244,44 +238,43 @@ class WorkspaceSpec:
     def images(self, tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
         """Return the fact `images`, the digest of each image named in a record, and that of
         `service_files`; no fact if there is nothing to name."""
-        first = {
-            str(task.extra["image"]): task
-            for task in reversed(list(tasks))
-            if task.extra.get("image")
-        }
-        digests = {
-            image: self._build_template(task.id, image, None).digest
-            for image, task in sorted(first.items())
-        }
-        files = self.service_files(tasks)
-        return {**({"images": digests} if digests else {}), **files}
+        digests = dict[str, str]()
+        for task in tasks:
+            image = task.extra.get("image")
+            if image and image not in digests:
+                digests[image] = self._build_template(task.id, image, None).digest
+        facts = self.service_files(tasks)
+        if digests:
+            facts["images"] = dict(sorted(digests.items()))
+        return facts
 
     def service_files(self, tasks: Iterable[Task]) -> dict[str, dict[str, str]]:
         """Return the fact `service_files`, the digest of each image and tree that the services of
         the tasks name."""
-        digests = {
-            place: self._service_template(task, name, entry).digest
-            for task in tasks
-            for name, entry in read_services(task.extra.get("services") or {}).items()
-            if (place := " + ".join(filter(None, map(entry.get, ("image", "tree")))))
-        }
+        digests = dict[str, str]()
+        for task in tasks:
+            for name, entry in read_services(task.extra.get("services") or {}).items():
+                place = " + ".join(filter(None, map(entry.get, ("image", "tree"))))
+                if place:
+                    digests[place] = self._service_template(task, name, entry).digest
         return {"service_files": digests} if digests else {}
 
     def facts(self) -> dict[str, Any]:
         """Return what determines results: the template's content and the programs in it."""
-        scripts = {
-            name: text for name, text in (("start", self.start), ("probe", self.probe)) if text
-        }
         with self.make() as sandbox:
-            return {
+            facts = {
                 "template": getattr(self.template, "content", "") or self.template.digest,
                 "userland": fingerprint(sandbox),
                 **sandbox.machine_facts(),
                 "session": self.session,
                 "limits": (self.limits or Limits()).facts(),
-                **({"network": self.network} if self.network != "none" else {}),
-                **scripts,
             }
+        if self.network != "none":
+            facts["network"] = self.network
+        for name, text in (("start", self.start), ("probe", self.probe)):
+            if text:
+                facts[name] = text
+        return facts
 
 
 def prepare_workspaces(
@@ -353,13 +346,14 @@ def split_refused(
 ) -> tuple[list[Task], list[tuple[Task, TaskIssue]]]:
     """Return the tasks whose golds can run in the provider's sandboxes, and the other tasks with
     the reasons."""
-    reasons = {
-        task.id: next(filter(None, map(provider.refuses, task.golds)), None) for task in tasks
-    }
-    playable = [task for task in tasks if not reasons[task.id]]
-    return playable, [
-        (task, TaskIssue(why, "needs_files")) for task in tasks if (why := reasons[task.id])
-    ]
+    playable, refused = list[Task](), list[tuple[Task, TaskIssue]]()
+    for task in tasks:
+        why = next(filter(None, map(provider.refuses, task.golds)), None)
+        if why:
+            refused.append((task, TaskIssue(why, "needs_files")))
+        else:
+            playable.append(task)
+    return playable, refused
 
 
 def _find_image(file: Path | None, image: str) -> str:

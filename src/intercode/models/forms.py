@@ -23,6 +23,8 @@ from intercode.types import Message
 
 FORMS = ("chat/completions", "responses", "messages")
 Object = Mapping[str, Any]
+_STREAM = re.compile(r"[a-z]*:|$")
+"""The beginning of server-sent events: a field, a comment, or nothing."""
 
 
 class Unreadable(ValueError):
@@ -62,28 +64,24 @@ def answer_of(form: str, body: str) -> dict[str, Any]:
     """Return an answer, whole or streamed, in the form of chat/completions, with its id. Raises
     `Unreadable`, and `ModelError` if the server says that it failed, or did not send all."""
     body = body.lstrip("\ufeff \t\r\n")
+    is_stream = not body.startswith("{")
     try:
-        whole = json.loads(body) if body.startswith("{") else _joined(form, body)
+        if is_stream:
+            events = list(_events(body))
+            if not events and _STREAM.match(body):
+                raise ModelError("the answer is empty")
+            whole = _JOINED[form](events)
+        else:
+            whole = json.loads(body)
         _require_sound(whole)
         answer: dict[str, Any] = _READ[form](whole)
         if not answer["choices"]:
             raise ModelError("the answer has no choices")
-        if not body.startswith("{") and _is_nothing(answer["choices"][0]):
+        if is_stream and _is_nothing(answer["choices"][0]):
             raise ModelError("the stream ends before the reply")
         return {"id": whole.get("id"), **answer}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Unreadable(f"{error!r:.200}") from error
-
-
-def _joined(form: str, body: str) -> dict[str, Any]:
-    """Return the answer of which a stream has the pieces. Raises `ModelError` for a stream
-    without an event."""
-    is_stream = not body or body.startswith((":", "data:", "event:", "id:", "retry:"))
-    events = list(_events(body))
-    if is_stream and not events:
-        raise ModelError("the answer is empty")
-    whole: dict[str, Any] = _JOINED[form](iter(events))
-    return whole
 
 
 def _is_nothing(choice: Object) -> bool:
@@ -129,33 +127,31 @@ def text_of(content: object, fields: Sequence[str] = ("text", "refusal", "conten
 # -- chat/completions ------------------------------------------------------------------------------
 
 
-def _join_chunks(events: Iterator[Object]) -> dict[str, Any]:
+def _join_chunks(events: Sequence[Object]) -> dict[str, Any]:
     """Return the answer of which the events are pieces."""
     message: dict[str, Any] = {"content": [], "tool_calls": []}
     choice: dict[str, Any] = {"message": message, "finish_reason": None}
-    whole: dict[str, Any] = {}
-    logprobs, ids = list[Any](), list[int]()
+    logprobs, ids, whole = list[Any](), list[int](), dict[str, Any]()
     for event in events:
-        whole |= {key: event[key] for key in ("usage", "prompt_token_ids") if event.get(key)}
+        for key in ("usage", "prompt_token_ids"):
+            whole[key] = event.get(key) or whole.get(key)
         if "choices" in event:
             whole["choices"] = [choice]
         for piece in (event.get("choices") or ())[:1]:
-            if whole_one := not piece.get("delta") and piece.get("message"):
+            delta = piece.get("delta") or piece.get("message") or piece
+            if delta is piece.get("message"):
                 message |= {"content": [], "tool_calls": []}
-            _add_delta(message, whole_one or piece.get("delta") or piece)
+            _add_delta(message, delta)
             choice["finish_reason"] = piece.get("finish_reason") or choice["finish_reason"]
             logprobs += (piece.get("logprobs") or {}).get("content") or []
             ids += piece.get("token_ids") or []
-    choice |= {"logprobs": {"content": logprobs}} if logprobs else {}
-    choice |= {"token_ids": ids} if ids else {}
+    choice |= {"logprobs": {"content": logprobs}, "token_ids": ids}
     return whole
 
 
 def _add_delta(message: dict[str, Any], delta: Object) -> None:
     for part in delta.get("tool_calls") or ():
         _add_call(message["tool_calls"], part)
-    if old := delta.get("function_call"):
-        _add_call(message["tool_calls"], {"function": old})
     content = delta.get("content") or delta.get("text") or []
     message["content"] += content if isinstance(content, list) else [content]
     for key, value in delta.items():
@@ -198,7 +194,7 @@ def _is_json(text: str) -> bool:
 # -- responses -------------------------------------------------------------------------------------
 
 
-def _join_items(events: Iterator[Object]) -> dict[str, Any]:
+def _join_items(events: Sequence[Object]) -> dict[str, Any]:
     """Return the last response in the events, with the items that came one by one."""
     response, items, text = dict[str, Any](), list[Object](), ""
     for event in events:
@@ -246,7 +242,7 @@ def _call_of(item: Object, id: object) -> Object:
 # -- messages --------------------------------------------------------------------------------------
 
 
-def _join_blocks(events: Iterator[Object]) -> dict[str, Any]:
+def _join_blocks(events: Sequence[Object]) -> dict[str, Any]:
     """Return the message of which the events are pieces. A message that begins replaces one that
     did not end."""
     whole, usage, blocks = dict[str, Any](), dict[str, Any](), dict[int, dict[str, Any]]()
