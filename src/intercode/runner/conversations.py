@@ -94,11 +94,10 @@ class Conversations:
 
         return max(self._all, key=rank, default=None)
 
-    def others(self, conversation: Conversation) -> int:
-        """Return how many requests all conversations but the main one had; 0 for the main one."""
+    @property
+    def others(self) -> int:
+        """How many requests all conversations but the main one had."""
         main = self.main
-        if conversation is main:
-            return 0
         return sum(one.asked for one in self._all if one is not main)
 
     def whole(self, question: Question) -> Question:

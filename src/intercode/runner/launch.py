@@ -87,7 +87,7 @@ def launch(
     server = require_server(model)
     listener, asks = sandbox.listen(0), request.query.partition("\n\n")[0]
     with Recorder(listener, server, turns, asks, request.turns, stop) as recorder:
-        _, port = recorder.listener.getsockname()
+        _, port = listener.getsockname()
         address = f"http://127.0.0.1:{port}/v1"
         _write_submit(sandbox, request, port, recorder.token)
         values = {"base_url": address, "model": server.name, "key": recorder.token}
@@ -113,12 +113,11 @@ def launch(
         recorder.close()
         if recorder.crash is not None:
             raise recorder.crash
-        if (fault := recorder.fault()) is not None:
-            raise fault
+        recorder.require_no_fault()
         ended = recorder.ended or ("limit" if done.timed_out else "stopped")
         if ended == "stopped" and recorder.was_limited and done.exit_code:
             ended = "turns"
-        if not (recorder.has_answered or recorder.submission is not None):
+        if recorder.answered is None and recorder.submission is None:
             if ended == "limit" and recorder.is_waiting:
                 raise ModelError(f"{server.url}: no answer in the program's time")
             if ended == "stopped" and recorder.refusal.startswith(server.url):

@@ -70,7 +70,6 @@ class Connection:
     def __init__(self, connected: socket.socket, room: Room) -> None:
         self._socket, self._room, self._held = connected, room, 0
         self._http = h11.Connection(h11.SERVER)
-        self._has_body = True
 
     def next(self) -> Asked | None:
         """Return the next request, or None at the end. Raises `Refused`; the connection then only
@@ -83,7 +82,6 @@ class Connection:
             if not isinstance(head, h11.Request):
                 return None
             headers = {name.decode(): value.decode("latin-1") for name, value in head.headers}
-            self._has_body = head.method != b"HEAD"
             body = bytearray()
             unpack = _unpacker(headers.get("content-encoding", "identity").lower())
             while isinstance(event := self._receive(), h11.Data):
@@ -118,10 +116,8 @@ class Connection:
         self._held = 0
 
     def answer(self, status: int, content: bytes, kind: str = "application/json") -> None:
-        """Send a whole answer. None can follow a stream that has begun, which then ends early."""
+        """Send a whole answer."""
         self._give_back()
-        if self._http.our_state is h11.SEND_BODY:
-            return
         self.begin(status, {"content-type": kind, "content-length": str(len(content))})
         self.send(content)
         self.end()
@@ -131,8 +127,7 @@ class Connection:
         self._write(h11.Response(status_code=status, reason=reason, headers=[*headers.items()]))
 
     def send(self, piece: bytes) -> None:
-        if self._has_body:
-            self._write(h11.Data(data=piece))
+        self._write(h11.Data(data=piece))
 
     def end(self) -> None:
         self._write(h11.EndOfMessage())
@@ -152,7 +147,9 @@ class Connection:
                 pass
 
     def _write(self, event: Any) -> None:
-        with suppress(OSError):  # the program left
+        """Send what can be sent: the program may have left, asked for no body, or have the
+        beginning of another answer already; the connection then ends."""
+        with suppress(OSError, h11.LocalProtocolError):
             if data := self._http.send(event):
                 self._socket.sendall(data)
 

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
-from socketserver import BaseServer, ThreadingMixIn
+from socketserver import ThreadingTCPServer
 from typing import Any
 
 from intercode.errors import ModelError, UsageError
@@ -64,7 +64,7 @@ class Exchange:
     fault: ModelError | None = None
 
 
-class Recorder(ThreadingMixIn, BaseServer):
+class Recorder(ThreadingTCPServer):
     """Answers on `listener` with the model's server, and appends a turn for each reply to `turns`.
 
     The main conversation gets `most` replies, and all others together as many. `stop` returns why
@@ -83,8 +83,10 @@ class Recorder(ThreadingMixIn, BaseServer):
         most: int,
         stop: Callable[[], str | None],
     ) -> None:
-        super().__init__(listener.getsockname(), self._serve)  # type: ignore[arg-type]
-        self.listener, self.model, self._turns, self._stop = listener, model, turns, stop
+        address = listener.getsockname()
+        super().__init__(address, self._serve, bind_and_activate=False)  # type: ignore[arg-type]
+        self.socket.close()
+        self.socket, self.model, self._turns, self._stop = listener, model, turns, stop
         self.token = f"sk-{secrets.token_hex(24)}"
         self.submission: str | None = None
         self.ended: Ended | None = None
@@ -93,22 +95,17 @@ class Recorder(ThreadingMixIn, BaseServer):
         """The text of the last refusal, by the server or by this recorder."""
         self.crash: BaseException | None = None
         """A mistake of this program, not of the one that asked."""
-        self._answered: Exchange | None = None
+        self.answered: Exchange | None = None
+        """The last request that got an answer that can be read."""
         self.was_limited = False
         """True once a request was refused because of a limit."""
         self._most, self._failures, self._recorded, self._over = most, 0, 0, False
         self._conversations = Conversations(query)
-        self._room, self._parsing = Room(LARGEST), threading.Lock()
-        self._lock, self._free = threading.Lock(), threading.Semaphore(_CONNECTIONS)
+        self._room, self._lock = Room(LARGEST), threading.Lock()
+        self._free = threading.Semaphore(_CONNECTIONS)
         self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
 
     # -- what socketserver asks for ----------------------------------------------------------------
-
-    def fileno(self) -> int:
-        return self.listener.fileno()
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        return self.listener.accept()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
         return self._free.acquire(blocking=False)
@@ -119,9 +116,6 @@ class Recorder(ThreadingMixIn, BaseServer):
         finally:
             self._free.release()
 
-    def shutdown_request(self, request: Any) -> None:
-        request.close()
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         self.crash = sys.exception()
 
@@ -131,7 +125,7 @@ class Recorder(ThreadingMixIn, BaseServer):
 
     def __exit__(self, *failure: object) -> None:
         self.shutdown()
-        self.listener.close()
+        self.server_close()
 
     # -- a connection ------------------------------------------------------------------------------
 
@@ -191,12 +185,11 @@ class Recorder(ThreadingMixIn, BaseServer):
             raise Refused(413, f"a request may have {_VALUES:,} values")
         del structure
         try:
-            with self._parsing:
+            with self._lock:
                 request = json.loads(asked.body.decode("utf-8-sig"))
                 json.dumps(request, ensure_ascii=False, allow_nan=False).encode()
-            previous = request.get("previous_response_id") or ""
-            question = Question(question_of(form, request), tools_of(request), str(previous))
-            with self._lock:
+                previous = str(request.get("previous_response_id") or "")
+                question = Question(question_of(form, request), tools_of(request), previous)
                 question = self._conversations.whole(question)
                 conversation = self._conversations.find(question)
                 self._check_limits(conversation)
@@ -220,8 +213,7 @@ class Recorder(ThreadingMixIn, BaseServer):
     def _check_limits(self, conversation: Conversation) -> None:
         """Raise `Refused` where no further request is passed on: with status 400, which programs do
         not try again, unlike 429."""
-        known = self._conversations
-        others = known.others(conversation)
+        is_main = conversation is self._conversations.main
         if self.submission is not None:
             why = "the work was submitted"
         elif why := self._stop() or "":
@@ -234,9 +226,9 @@ class Recorder(ThreadingMixIn, BaseServer):
             self._end("turns")
         elif conversation.asked >= self._most:
             why = f"all {self._most} turns are used up"
-            if conversation is known.main:
+            if is_main:
                 self._end("turns")
-        elif others >= self._most:
+        elif not is_main and self._conversations.others >= self._most:
             why = f"conversations beside the main one may have {self._most} replies together"
         if why:
             self._failures += 1
@@ -266,7 +258,8 @@ class Recorder(ThreadingMixIn, BaseServer):
             exchange.fault = error
             raise Refused(502, str(error)) from error
         finally:
-            self._finish(exchange)
+            if not exchange.is_answered:
+                self._give_up(exchange)
         if answer.is_stream:
             connection.end()
         else:
@@ -308,20 +301,14 @@ class Recorder(ThreadingMixIn, BaseServer):
             self._turns.append(turn)
             exchange.is_answered = True
             if is_read:
-                self._answered = exchange
+                self.answered = exchange
 
-    def _finish(self, exchange: Exchange) -> None:
+    def _give_up(self, exchange: Exchange) -> None:
         with self._lock:
-            if not exchange.is_answered:
-                self._conversations.end(exchange.conversation, exchange.fault and exchange)
-                self._failures += 1
+            self._conversations.end(exchange.conversation, exchange.fault and exchange)
+            self._failures += 1
 
     # -- after the program -------------------------------------------------------------------------
-
-    @property
-    def has_answered(self) -> bool:
-        """Return whether an answer came that can be read."""
-        return self._answered is not None
 
     @property
     def is_waiting(self) -> bool:
@@ -329,16 +316,13 @@ class Recorder(ThreadingMixIn, BaseServer):
         main = self._conversations.main
         return main is not None and main.is_waiting
 
-    def fault(self) -> ModelError | None:
-        """Return the error of a request that failed by the server's fault, and after which its
-        conversation got no reply. It is not if the fault lies in what was sent, which may be the
-        policy's choice: the request fails again, but one that was answered before is still
-        answered."""
-        for failed in self._conversations.failed.values():
-            if self._answered is None or self._answers(failed) or not self._answers(self._answered):
-                fault: ModelError = failed.fault
-                return fault
-        return None
+    def require_no_fault(self) -> None:
+        """Raise the error of a request that failed by the server's fault, and after which its
+        conversation got no reply. Not if the fault lies in what was sent, which may be the policy's
+        choice: the request fails again, but one that was answered before is still answered."""
+        for failed in list(self._conversations.failed.values()):
+            if not self.answered or self._answers(failed) or not self._answers(self.answered):
+                raise failed.fault
 
     def _answers(self, exchange: Exchange) -> bool:
         try:
