@@ -33,6 +33,8 @@ class Unreadable(ValueError):
 
 def question_of(form: str, request: Object) -> list[Message]:
     """Return the conversation in a request, as messages with a role."""
+    if form == "chat/completions":
+        return [dict(message) for message in request.get("messages") or ()]
     names = ("instructions", "input") if form == "responses" else ("system", "messages")
     told, items = map(request.get, names)
     if isinstance(items, str):
@@ -52,9 +54,9 @@ def tools_of(request: Object) -> frozenset[str]:
 
 
 def _message(item: Object) -> Message:
-    """Return an item of `input` or `messages` as a message; other fields stay as they are."""
+    """Return an item of `input` or `messages` as a message."""
     if "role" in item:
-        return dict(item)
+        return {"role": str(item["role"]), "content": item.get("content")}
     if item.get("type") == "function_call_output":
         return {"role": "tool", "content": item.get("output"), "tool_call_id": item.get("call_id")}
     return {"role": "assistant", "content": "", **item}
