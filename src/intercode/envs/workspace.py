@@ -328,16 +328,16 @@ def prepare_workspaces(
             build_service,
         )
 
-    tree, setup = options.tree, options.setup
-    own_tree, own_setup = (Path(path) if path else None for path in (tree, setup))
-    spec = make_spec(own_tree or data.tree, own_setup or (None if tree else data.setup))
+    tree = Path(options.tree) if options.tree else None
+    setup = Path(options.setup) if options.setup else None
+    if tree is None:
+        setup = setup or data.setup
+    spec = make_spec(tree or data.tree, setup)
     if paper and session == "stateless":
         spec = part("v1_container")(spec, data.name)
-    variant = (
-        None
-        if data.second_tree is None or tree is not None
-        else make_spec(data.second_tree, data.second_setup)
-    )
+    variant = None
+    if data.second_tree is not None and options.tree is None:
+        variant = make_spec(data.second_tree, data.second_setup)
     return spec, variant
 
 

@@ -95,7 +95,8 @@ def _events(body: str) -> Iterator[dict[str, Any]]:
     """Yield the data of server-sent events. Raises `ModelError` for an event that is an error."""
     data = ""
     for line in re.split("[\r\n]", body):  # not splitlines, which breaks lines inside a text
-        data += line.removeprefix("data:").strip() if line.startswith("data:") else ""
+        if line.startswith("data:"):
+            data += line.removeprefix("data:").strip()
         if data.upper() in ("", "[DONE]"):
             data = ""
             continue
@@ -244,38 +245,34 @@ def _call_of(item: Object, id: object) -> Object:
 # -- messages --------------------------------------------------------------------------------------
 
 
+_PIECES = {"text": "text", "thinking": "thinking", "partial_json": "arguments"}
+
+
 def _join_blocks(events: Sequence[Object]) -> dict[str, Any]:
     """Return the message of which the events are pieces. A message that begins replaces one that
     did not end."""
-    whole, usage, blocks = dict[str, Any](), dict[str, Any](), dict[int, dict[str, Any]]()
+    whole, blocks = dict[str, Any](), dict[int, dict[str, Any]]()
     for event in events:
         kind = event.get("type")
         if kind == "message_start":
-            whole = dict(event["message"])
-            usage = dict(whole.get("usage") or {})
+            message = event["message"]
+            whole = {**message, "usage": message.get("usage") or {}}
             blocks = dict(enumerate(whole.get("content") or ()))
         elif kind == "content_block_start":
-            blocks[event.get("index", len(blocks))] = dict(event["content_block"])
+            blocks[event["index"]] = event["content_block"]
         elif kind == "content_block_delta":
-            block = blocks.setdefault(event.get("index", max(blocks, default=0)), {})
-            _add_piece(block, event["delta"])
+            block = blocks[event["index"]]
+            for name, field in _PIECES.items():
+                if piece := event["delta"].get(name):
+                    block[field] = (block.get(field) or "") + piece
         elif kind == "message_delta":
             whole |= event["delta"]
             for name, count in (event.get("usage") or {}).items():
                 if count is not None:
-                    usage[name] = count
+                    whole["usage"][name] = count
     if not whole:
         raise LookupError("there is no message_start")
-    return {**whole, "content": [blocks[at] for at in sorted(blocks)], "usage": usage}
-
-
-def _add_piece(block: dict[str, Any], delta: Object) -> None:
-    for name in ("text", "thinking"):
-        if piece := delta.get(name):
-            block.setdefault("type", name)
-            block[name] = (block.get(name) or "") + piece
-    if piece := delta.get("partial_json"):
-        block["arguments"] = block.get("arguments", "") + piece
+    return {**whole, "content": [blocks[at] for at in sorted(blocks)]}
 
 
 def _read_message(whole: Object) -> dict[str, Any]:

@@ -272,7 +272,8 @@ class OpenAIModel:
         no_system: bool = False,
         keep_reasoning: bool = False,
     ) -> None:
-        self._arguments = {name: value for name, value in locals().items() if name != "self"}
+        self._arguments = dict(locals())
+        del self._arguments["self"]
         import openai
 
         if tries < 1:
@@ -876,19 +877,14 @@ def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample
         reason = _end(choice.get("finish_reason"))
     except (AttributeError, KeyError, TypeError):
         return None
-    ids = (*token_ids, *prompt_ids)
-    if not all(isinstance(token_id, int) for token_id in ids):
-        return None
-    if not all(map(is_number, ids)):
+    if not all(isinstance(id, int) and is_number(id) for id in (*token_ids, *prompt_ids)):
         return None
     if not all(map(is_number, logprobs)):
         warnings.warn(_ODD_LOGPROBS, stacklevel=2)
         logprobs = ()
-    return (
-        Sample(token_ids, logprobs, reason, prompt_ids=prompt_ids)
-        if token_ids or logprobs or reason
-        else None
-    )
+    if not (token_ids or logprobs or reason):
+        return None
+    return Sample(token_ids, logprobs, reason, prompt_ids=prompt_ids)
 
 
 def _call(record: Any) -> ToolCall:

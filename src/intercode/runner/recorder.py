@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from socketserver import ThreadingTCPServer
 from typing import Any
 
@@ -32,6 +32,7 @@ from intercode.models.forms import FORMS, Unreadable, answer_of, question_of, te
 from intercode.models.openai_chat import is_reply
 from intercode.runner.conversations import Conversation, Conversations, Question
 from intercode.runner.program_http import Asked, Connection, Refused, Room
+from intercode.runs.store import shared_length
 from intercode.types import Ended, Reply, Turn, Usage
 
 LARGEST = 32 << 20
@@ -338,10 +339,8 @@ class Recorder(ThreadingTCPServer):
             self._over, main = True, self._conversations.main
         for place, following in pairwise(main.places if main else ()):
             turn, asked = self._turns[place], self._turns[following].ask or ()
-            pairs = zip(turn.ask or (), asked, strict=False)
-            begins = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
             sent = list[str]()
-            for message in asked[begins:]:
+            for message in asked[shared_length(turn.ask or (), asked) :]:
                 if message["role"] == "assistant":
                     sent.clear()
                 else:
