@@ -102,6 +102,16 @@ HISTORIES: dict[str, tuple[list[Step], list[int]]] = {
         ],
         [0, 0, 0, 0],
     ),
+    "two agents with windows, whose replies are alike": (
+        [
+            FIRST,
+            step([told("You code."), user("Read /srv.")], "ls /box"),
+            step([*FIRST[0], said("ls /box"), user("a")], "ls -a"),
+            step([told("You code."), user("Read /srv."), said("ls /box"), user("b")], "ls -a"),
+            step([*FIRST[0], said("ls -a"), user("c")], "submit"),
+        ],
+        [0, 1, 0, 1, 0, 0],
+    ),
     "the query and the last output alone": (
         [
             step([user(f"{QUERY}\nLast output: {number}")], f"echo {number}") for number in range(3)

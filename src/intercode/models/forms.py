@@ -71,16 +71,16 @@ def answer_of(form: str, body: str) -> dict[str, Any]:
         if is_stream:
             events = list(_events(body))
             if not events and _STREAM.match(body):
-                raise ModelError("the answer is empty")
+                raise ModelError("the server's answer is empty")
             whole = _JOINED[form](events)
         else:
             whole = json.loads(body)
         _require_sound(whole)
         answer: dict[str, Any] = _READ[form](whole)
         if not answer["choices"]:
-            raise ModelError("the answer has no choices")
+            raise ModelError("the server's answer has no choices")
         if is_stream and _is_nothing(answer["choices"][0]):
-            raise ModelError("the stream ends before the reply")
+            raise ModelError("the server's stream ends before the reply")
         return {"id": whole.get("id"), **answer}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Unreadable(f"{error!r:.200}") from error
@@ -218,7 +218,7 @@ def _read_response(response: Object) -> dict[str, Any]:
         if item["type"].endswith("_call") and id and id not in executed:
             calls.append(_call_of(item, id))
     if response.get("status") in ("failed", "cancelled"):
-        raise ModelError(f"the response was {response['status']}")
+        raise ModelError(f"the server says that the response was {response['status']}")
     message = {
         "content": text_of(_of_kind("message", items)),
         "reasoning": text_of(_of_kind("reasoning", items), ("text", "content", "summary")),

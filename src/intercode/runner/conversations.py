@@ -10,6 +10,7 @@
                     both first messages
                 none of these                              a new one: a title, a further agent
 
+Of several conversations it is the one with which the request shares most (`_shared`).
 Programs change what they send: the time in the system's text, a reminder after the newest message,
 marks for a server's cache. A program that runs two agents of the same kind at the same time, with
 the same first message, is taken for one.

@@ -260,7 +260,7 @@ class Recorder(ThreadingTCPServer):
             raise Refused(502, str(error)) from error
         finally:
             if not exchange.is_answered:
-                self._give_up(exchange)
+                self._note_failure(exchange)
         if answer.is_stream:
             connection.end()
         else:
@@ -304,7 +304,7 @@ class Recorder(ThreadingTCPServer):
             if is_read:
                 self.answered = exchange
 
-    def _give_up(self, exchange: Exchange) -> None:
+    def _note_failure(self, exchange: Exchange) -> None:
         with self._lock:
             self._conversations.end(exchange.conversation, exchange.fault and exchange)
             self._failures += 1
