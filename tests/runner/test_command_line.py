@@ -565,7 +565,8 @@ def test_odd_fields_of_a_request_are_no_mistake_of_ours(
     )
     language = intercode.BashEnv.language
     agent = make_agent(
-        f'exec:python3 /opt/talker.py "{asks}"; trap - EXIT; echo 9.9.9 > /dev/shm/agent/ticks; submit 3',
+        f'exec:python3 /opt/talker.py "{asks}"; '
+        "trap - EXIT; echo 9.9.9 > /dev/shm/agent/ticks; submit 3",
         tasks=factory.tasks,
         language=language,
     )
