@@ -44,7 +44,7 @@ _DEEPEST = 3
 _UNITS = {"": 1, "M": 1, "G": 1024, "T": 1024**2}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([MGT]?)(?:i?B)?", re.I)
 _DOWNLOAD = re.compile(
-    r"^[^#\n]*?\b((?:curl|wget)[ \t][^\n]*?https?://\S+|uvx?\s+(?:add|pip|run|sync|-\S|\w+)[^\n]*"
+    r"^[^#\n]*?\b((?:curl|wget)[ \t][^\n]{0,300}?https?://\S+|uvx?\s+(?:add|pip|run|sync|-\S|\w+)[^\n]*"
     r"|git\s+clone\s[^\n]*)",
     re.M,
 )
