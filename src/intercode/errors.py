@@ -24,6 +24,7 @@ the rest to 3.
 from __future__ import annotations
 
 from intercode_sandbox.errors import DISK_FULL as DISK_FULL
+from intercode_sandbox.errors import NO_BUILD as NO_BUILD
 from intercode_sandbox.errors import DataError as DataError
 from intercode_sandbox.errors import ForkError as ForkError
 from intercode_sandbox.errors import IntercodeError as IntercodeError

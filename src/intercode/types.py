@@ -384,6 +384,7 @@ BROKEN = {
     "needs_network": "cannot be played without a network",
     "needs_files": "mentions files that are not here",
     "needs_machine": "needs more than a sandbox: a GPU, several containers, a different system",
+    "no_build": "its Dockerfile, or that of a service, does not build",
 }
 """Issues of a broken task, whose score is meaningless: stable words for programs."""
 
@@ -398,6 +399,7 @@ SUSPICIOUS = {
     "near_in_both": "that set has almost the same task, in other folders or another database",
     "plain_flag": "the assets contain the flag in plain text",
     "solution": "the assets contain a solution, which the agent does not get",
+    "not_given": "its server asks for something that it does not get",
     "disagrees": "query and gold name different things",
     "not_english": "the query is not English, so `exact` compares strictly",
     "weak_tests": "a constant or an argument passes all tests, or a test is repeated",

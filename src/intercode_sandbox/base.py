@@ -177,7 +177,7 @@ class Sandbox(ABC):
 
     def connect(self, path: str | int) -> socket.socket:
         """Return a stream to the program inside that listens on the Unix socket `path`, or on that
-        port of the loopback; it lasts until the episode ends.
+        port of the loopback (127.0.0.1, else ::1); it lasts until the episode ends.
 
         Raises `OSError` if `path` is missing or not a socket, nobody listens, or the queue is full.
         Providers need not support this.

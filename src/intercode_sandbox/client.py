@@ -249,21 +249,30 @@ class GuestSandbox(Sandbox):
             self._request(head, data[start:end])
 
     def connect(self, path: Word | int) -> socket.socket:
-        if isinstance(path, int):
-            place = f"127.0.0.1:{_require_port(path, 1)}"
-            stream = self._receive_socket({"op": "connect", "path": place, "port": path})
-            poll = select.poll()  # `select` refuses descriptors above 1023
-            poll.register(stream, select.POLLOUT)
-            connected = poll.poll(_CONNECT_SECONDS * 1000)
-            failure = stream.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if failure or not connected:
-                stream.close()
-                raise OSError(failure or errno.ETIMEDOUT, os.strerror(failure or errno.ETIMEDOUT))
-            stream.setblocking(True)
-            return stream
-        sock = self._receive_socket({"op": "connect", "path": self._absolute(path)})
-        sock.setblocking(True)
-        return sock
+        if not isinstance(path, int):
+            sock = self._receive_socket({"op": "connect", "path": self._absolute(path)})
+            sock.setblocking(True)
+            return sock
+        try:
+            return self._connect_to("127.0.0.1", path)
+        except ConnectionRefusedError:
+            with contextlib.suppress(OSError, UsageError):  # closed meanwhile
+                return self._connect_to("::1", path)
+            raise
+
+    def _connect_to(self, address: str, port: int) -> socket.socket:
+        place = f"{address}:{_require_port(port, 1)}"
+        request = {"op": "connect", "path": place, "port": port, "address": address}
+        stream = self._receive_socket(request)
+        poll = select.poll()  # `select` refuses descriptors above 1023
+        poll.register(stream, select.POLLOUT)
+        connected = poll.poll(_CONNECT_SECONDS * 1000)
+        failure = stream.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if failure or not connected:
+            stream.close()
+            raise OSError(failure or errno.ETIMEDOUT, os.strerror(failure or errno.ETIMEDOUT))
+        stream.setblocking(True)
+        return stream
 
     def listen(self, port: int, address: str = "127.0.0.1") -> socket.socket:
         place = f"{address}:{_require_port(port)}"

@@ -31,7 +31,7 @@ from intercode_sandbox import cache, template
 from intercode_sandbox import image as local_images
 from intercode_sandbox.docker import images
 from intercode_sandbox.docker.daemon import docker
-from intercode_sandbox.errors import SandboxUnavailable, UsageError
+from intercode_sandbox.errors import NO_BUILD, SandboxUnavailable, UsageError
 from intercode_sandbox.identity import identity
 
 _ENTER = (
@@ -156,14 +156,13 @@ class _Buildah:
         )
         if status:
             raise UsageError(
-                f"{dockerfile}: it does not build; buildah's last lines:\n{images.last_lines(log)}"
+                f"{dockerfile}: {NO_BUILD}; buildah's last lines:\n{images.last_lines(log)}"
             )
         image = id_file.read_text().strip()
-        settings = json.loads(self._must("inspect", "--type", "image", image))["OCIv1"]["config"]
-        variables = dict(line.split("=", 1) for line in settings.get("Env", ()))
+        config = json.loads(self._must("inspect", "--type", "image", image))["OCIv1"]["config"]
         with open(archive, "rb") as file:
-            cwd = settings.get("WorkingDir") or "/"
-            local_images.fill_layer(layer, file, str(dockerfile), variables, cwd)
+            name = str(dockerfile)
+            local_images.fill_layer(layer, file, name, template.settings_of(config))
         self._must("rmi", "--force", image)
 
     def _import(self, stand_in: template.Template) -> str:
@@ -174,7 +173,8 @@ class _Buildah:
         container = self._must("from", "--quiet", "scratch")
         self._must("add", "--quiet", container, f"{stand_in.layers[0] / template.TREE}/", "/")
         variables = [f"--env={key}={value}" for key, value in stand_in.environment.items()]
-        self._must("config", "--cmd=bash", f"--workingdir={stand_in.cwd}", *variables, container)
+        command = f"--cmd={json.dumps(stand_in.command)}"
+        self._must("config", command, f"--workingdir={stand_in.cwd}", *variables, container)
         self._must("commit", "--quiet", "--rm", container, name)
         return name
 

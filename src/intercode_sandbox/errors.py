@@ -21,6 +21,8 @@ from collections.abc import Iterable, Iterator
 from intercode_sandbox.guest.room import NO_ROOM
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+NO_BUILD = "it does not build"
+"""Said of a Dockerfile in an error."""
 
 
 class IntercodeError(Exception):

@@ -87,6 +87,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
 runs: the packages in its Dockerfile, then those that Ubuntu adds, from its base image and because
 git and perl recommend them."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_NO_NAME = re.compile(r"[^a-z0-9_-]+")
 _WORD = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 _OMITTED = (
     *(
@@ -173,11 +174,8 @@ def keep_image(name: str, fill: Callable[[Path], None], *, force: bool) -> Path:
     return final
 
 
-def fill_layer(
-    folder: Path, archive: IO[bytes], name: str, environment: Mapping[str, str], cwd: str
-) -> None:
-    """Unpack the root file system of the image `name` into `folder`, with its variables and its
-    folder. Raises `UsageError` if it has no bash."""
+def fill_layer(folder: Path, archive: IO[bytes], name: str, settings: Mapping[str, object]) -> None:
+    """Unpack the root file system of the image `name` into `folder`, with its settings. Raises `UsageError` if it has no bash."""
     root = template.new_tree(folder)
     template.untar(Path(name), root, archive)
     if not any(os.path.lexists(root / shell) for shell in ("bin/bash", "usr/bin/bash")):
@@ -186,8 +184,14 @@ def fill_layer(
             "use it with --sandbox docker"
         )
     write_machine_files(root)
-    template.write_settings(folder, environment, cwd)
+    template.write_settings(folder, settings)
     os.utime(folder)
+
+
+def own_name(reference: str) -> str:
+    """Return the name under which an image of a registry is kept: its own without registry and
+    forbidden characters."""
+    return _NO_NAME.sub("-", reference.rpartition("/")[2].removesuffix(":latest").lower())
 
 
 def image_path(name: str) -> Path:

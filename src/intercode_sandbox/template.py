@@ -35,7 +35,8 @@ TREE = "tree"
 PYTHON_CACHE = "__pycache__"
 """Folders that are not copied: their files contain the paths where the sources were compiled."""
 _SETTINGS = "settings.json"
-"""A layer's file with `environment` and `cwd`, for the sessions that start from its image."""
+"""A layer's file with `environment` and `cwd`, for the sessions that start from its image, and the
+`command` that the image is made to run."""
 _FOLDERS = (
     *("dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "usr"),
     *("var/log", "tmp", "var/tmp"),
@@ -109,6 +110,11 @@ class Template:
         """Return the folder in which sessions begin."""
         return str(_settings(self.layers[0]).get("cwd", "/"))
 
+    @property
+    def command(self) -> list[str]:
+        """Return what the image is made to run."""
+        return list(_settings(self.layers[0]).get("command", ()))
+
     def over(self, layer: Path, content: str = "") -> Template:
         """Return this template with one more layer on top; `content` names what is in it if the
         folder's name does not."""
@@ -136,10 +142,18 @@ def _settings(layer: Path) -> dict[str, Any]:
     return settings
 
 
-def write_settings(layer: Path, environment: Mapping[str, str], cwd: str) -> None:
-    (layer / _SETTINGS).write_text(
-        json.dumps({"environment": dict(environment), "cwd": cwd}), "utf-8"
-    )
+def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of an image from its config at Docker."""
+    variables = (line.partition("=") for line in config.get("Env") or ())
+    return {
+        "environment": {name: value for name, _, value in variables},
+        "cwd": config.get("WorkingDir") or "/",
+        "command": (config.get("Entrypoint") or []) + (config.get("Cmd") or []),
+    }
+
+
+def write_settings(layer: Path, settings: Mapping[str, object]) -> None:
+    (layer / _SETTINGS).write_text(json.dumps(settings), "utf-8")
 
 
 def _list(folder: Path, path: str, skip: frozenset[str], entries: dict[str, Change]) -> None:

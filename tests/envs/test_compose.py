@@ -69,7 +69,7 @@ def folder(tmp_path: Path) -> Path:
                 "image": "t/web/Dockerfile",
                 "command": "nginx    -g off",
                 "port": 8000,
-                "env": {"A": "1", "B": ""},
+                "env": {"A": "1"},
             },
         ),
         (

@@ -44,7 +44,7 @@ CHALLENGES = [
     "port as text",
     "memory in compose",
 ]
-HIDING = CHALLENGES[1:4] + CHALLENGES[5:9] + CHALLENGES[12:15]
+HIDING = CHALLENGES[1:4] + CHALLENGES[5:9] + CHALLENGES[12:13]
 COLLECT = """#!/bin/bash
 case "$*" in *--data*) cp -r "$4" "$TO/$(ls "$TO" | wc -l)" ;; esac
 """
@@ -118,15 +118,9 @@ COMPOSED: dict[str, Any] = {
     "CRLF and BOM": {"port": 1337},
 }
 OR_A_REASON = {"env list without value"}
-READ_OTHERWISE = [
-    "env default ${FLAG:-flag{x}}",
-    "env list without value",
-    "entrypoint reset",
-    "healthcheck text with $$",
-]
 
 
-@pytest.mark.parametrize("name", rows(COMPOSED, {FILES: READ_OTHERWISE}))
+@pytest.mark.parametrize("name", rows(COMPOSED))
 def test_a_compose_file_is_read_as_compose_reads_it(cases: Path, tmp_path: Path, name: str) -> None:
     script = definitions(cases / "edges/compose.py", "DOCKERFILE", "CASES")
     assert script.CASES.keys() == COMPOSED.keys()
@@ -251,9 +245,10 @@ UNTRUE = {
     "nyu_small/2031": ("ctf", "needs the network (http://{box}"),
 }
 """What must not be said: advice that cannot help, reasons that are none, one entry for all."""
+STILL_SAID = ["wikisql_original.jsonl", "conala_test.json", "harbor_template"]
 
 
-@pytest.mark.parametrize("name", rows(UNTRUE, {FILES: UNTRUE}))
+@pytest.mark.parametrize("name", rows(UNTRUE, {FILES: STILL_SAID}))
 def test_a_layout_is_not_refused_for_this(cases: Path, tree: Path, name: str) -> None:
     env, reason = UNTRUE[name]
     assert reason not in reasons(cases, name, env, tree)

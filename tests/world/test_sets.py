@@ -74,7 +74,7 @@ STATED = {
 }
 """How a challenge's reason of each kind is told."""
 SETS = {
-    "nyu-ctf-test": challenges("asks", "command", "volumes", "network"),
+    "nyu-ctf-test": challenges("network"),
     "nyu-ctf-development": challenges("network"),
     "tb-aider": bench(),
     "tb-evoeval": bench(),

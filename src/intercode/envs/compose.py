@@ -1,8 +1,15 @@
-"""Compose files: read a container as a service of a task (`services.py`); what a service cannot be
-is refused with the reason."""
+"""Compose files: read a container as a service of a task (`services.py`), as Docker Compose reads
+it. What a service cannot be is refused with the reason.
+
+Plain scalars are those of YAML 1.2: `yes`, `22:22` and dates are texts. `$$` is a dollar sign. The
+host has no variables: `${NAME:-word}` is the word, and a container's variable without a value is
+not set. The Docker socket is ignored as a volume, and a terminal (`tty`) is only an open standard
+input. A service that names no command runs what its image is made to run.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
@@ -10,19 +17,45 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from intercode.envs.services import is_host_name
 from intercode.errors import DataError, UsageError
+from intercode_sandbox.image import image_path, own_name
+from intercode_sandbox.template import of_layer
 
 NAMES = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
 _READ = {
-    "image", "build", "command", "entrypoint", "environment", "expose", "ports", "healthcheck",
+    "build", "command", "entrypoint", "environment", "expose", "healthcheck", "image", "ports",
+    "stdin_open", "tty",
 }  # fmt: skip
 _OF_THE_HOST = {
     "container_name", "depends_on", "hostname", "init", "labels", "logging", "networks", "platform",
-    "pull_policy", "restart", "stdin_open", "stop_grace_period", "stop_signal", "tty",
+    "pull_policy", "restart", "stop_grace_period", "stop_signal",
 }  # fmt: skip
-"""Keys that say nothing about what a service does beside one agent."""
-_OF_ENVIRONMENT = re.compile(r"(?<!\$)(?:\$\$)*\$(?:\{\w[^}]*\}|[A-Za-z_]\w*)")
-"""A variable of the host; `$$` stands for a dollar sign."""
+"""Keys that say nothing about what a service does beside one agent, but its names."""
+_WITH_WORD = re.compile(
+    r"""\$\{\w+:?(?P<sign>[-+])(?P<word>(?: [^${}] | \$(?!\{) | \{[^${}]*\} )*)\}""", re.VERBOSE
+)
+"""A reference with a word: `${NAME:-word}`, which is the word if the variable is not set, or
+`${NAME+word}`, which then is nothing. The word has no such reference in it."""
+_DEEPEST = 20
+"""How deep references may be in each other's words."""
+_OF_ENVIRONMENT = re.compile(r"\$(?:\{[^}]*\}?|[A-Za-z_]\w*)", re.ASCII)
+"""A variable of the host; not `$1`."""
+_WORDS = re.compile(
+    r"""(?: (?!(?<!\S)\d+>)[^\\'";&|<>] | \\. | '[^']*' | "(?:\\.|[^"\\])*" )*
+    (?= [;&|<>] | \d+> | \Z ) | .*""",
+    re.VERBOSE | re.DOTALL,
+)
+"""The part of a command that Compose reads: all up to an operator of a shell (`;`, `2>`)."""
+_SCALARS = {
+    "null": r"~|null|Null|NULL|",
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|[1-9][0-9_]*|0)",
+    "float": r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan",
+    "merge": "<<",
+}
+"""Plain scalars that are no texts, by tag."""
+_PORT = re.compile(r"(\d{1,5})(?:/tcp)?", re.I)
 _STAGE = re.compile(r"^[ \t]*FROM[ \t]", re.MULTILINE | re.I)
 _INSTRUCTION = re.compile(r"^[ \t]*(CMD|ENTRYPOINT|EXPOSE)[ \t]+(.*)$", re.MULTILINE | re.I)
 
@@ -33,7 +66,7 @@ def find_compose(folder: Path) -> Path | None:
 
 def containers_of(file: Path) -> Mapping[str, Mapping[str, Any]]:
     """Return the containers of a compose file. Raises `DataError` for another file."""
-    containers = read_yaml(file).get("services") or {}
+    containers = read_yaml(file, is_compose=True).get("services") or {}
     if isinstance(containers, dict) and all(isinstance(one, dict) for one in containers.values()):
         return containers
     raise DataError(f"{file}: its services are not objects")
@@ -42,44 +75,79 @@ def containers_of(file: Path) -> Mapping[str, Mapping[str, Any]]:
 def service_of(file: Path, container: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Return a container of a compose file as an entry of the field `services`; paths begin with
     `prefix`. Raises `ValueError` that says why it cannot be one."""
-    if unread := sorted(container.keys() - _READ - _OF_THE_HOST):
+    ignored = {"volumes"} if names_docker_socket(container) else set()
+    if unread := sorted(container.keys() - _READ - _OF_THE_HOST - ignored):
         raise ValueError(f"has {', '.join(unread)}")
-    parts = [container.get(key) for key in ("image", "command", "entrypoint", "environment")]
-    if asked := _OF_ENVIRONMENT.search(json.dumps(parts)):
-        raise ValueError(f"needs {asked[0]} of the host")
-    dockerfile = _dockerfile(file.parent, container)
+    read: Mapping[str, Any] = json.loads(
+        _replace(json.dumps({key: container.get(key) for key in sorted(_READ)}))
+    )
+    dockerfile = _dockerfile(file.parent, read["build"] or {}, read["image"])
     said = dict[str, str]()
     if dockerfile:
+        image, names_command = f"{prefix}{dockerfile}", True
         text = (file.parent / dockerfile).read_text("utf-8", "replace").replace("\\\n", " ")
         last = _STAGE.split(text)[-1]
         said = {name.upper(): value for name, value in _INSTRUCTION.findall(last)}
-    entrypoint, command = container.get("entrypoint"), container.get("command")
-    if not entrypoint:
-        entrypoint, command = _words(said.get("ENTRYPOINT")), command or _words(said.get("CMD"))
-    elif isinstance(entrypoint, str):
-        entrypoint = shlex.split(entrypoint)
-    if isinstance(container.get("command"), str):
-        command = shlex.split(container["command"])
-    command = _command(entrypoint, command).replace("$$", "$")
-    ports = container.get("expose") or container.get("ports") or said.get("EXPOSE", "").split()
-    if not command or not ports:
-        raise ValueError("does not say its command" if ports else "does not say its port")
-    if len(ports) > 1:
-        raise ValueError(f"has {len(ports)} ports")
+    else:
+        image, names_command = _image(read["image"])
+    port = _port(read["ports"] or read["expose"] or said.get("EXPOSE", "").split())
+    entrypoint, words = _argv(read["entrypoint"]), _argv(read["command"])
+    if not entrypoint and words is None:
+        words = _words(said.get("CMD"))
+    if entrypoint is None:
+        entrypoint = _words(said.get("ENTRYPOINT"))
+    command = _command(entrypoint, words)
+    if not command and not names_command:
+        raise ValueError("does not say its command")
     entry = {
-        "image": f"{prefix}{dockerfile}" if dockerfile else container.get("image"),
+        "image": image,
         "command": command,
-        "port": _port(ports[0]),
-        "env": _variables(container.get("environment") or {}),
-        "ready": _ready(container.get("healthcheck") or {}),
+        "port": port,
+        "aliases": _host_names(container),
+        "env": _variables(read["environment"] or {}),
+        "ready": _ready(read["healthcheck"] or {}),
+        "stdin_open": bool(read["stdin_open"] or read["tty"]),
     }
     return {key: value for key, value in entry.items() if value}
 
 
-def _dockerfile(folder: Path, container: Mapping[str, Any]) -> str | None:
+def names_docker_socket(container: Mapping[str, Any]) -> bool:
+    """Return whether a container has no volume but the socket of Docker, if it has some."""
+    return all("docker.sock" in str(volume) for volume in container.get("volumes") or ())
+
+
+def _host_names(container: Mapping[str, Any]) -> list[str]:
+    """Return the names, besides its own, by which others reach a container."""
+    networks, names = container.get("networks"), [container.get("hostname")]
+    if isinstance(networks, dict):
+        for network in filter(None, networks.values()):
+            names += network.get("aliases", ())
+    return [name for name in names if name and is_host_name(name)]
+
+
+def _replace(text: str) -> str:
+    """Return a text with its references replaced. Raises `ValueError` for one to a variable that
+    the host must have."""
+    text = text.replace("$$", "\0")
+    for _ in range(_DEEPEST):
+        text = _WITH_WORD.sub(lambda match: match["word"] if match["sign"] == "-" else "", text)
+    if asked := _OF_ENVIRONMENT.search(text):
+        raise ValueError(f"needs {asked[0]:.40} of the host")
+    return text.replace("\0", "$")
+
+
+def _image(reference: str) -> tuple[str, bool]:
+    """Return the name here of an image, and whether `intercode image export` keeps it and it names
+    a command."""
+    name = own_name(reference)
+    if name and image_path(name).is_dir():
+        return name, bool(of_layer(image_path(name)).command)
+    return reference, False
+
+
+def _dockerfile(folder: Path, build: Any, image: object) -> str | None:
     """Return the path of a container's Dockerfile, also one beside the file for a published image;
     None if there is only the image."""
-    build = container.get("build") or {}
     if isinstance(build, dict) and (more := sorted(build.keys() - {"context", "dockerfile"})):
         raise ValueError(f"is built with {', '.join(more)}")
     context, name = (
@@ -92,7 +160,7 @@ def _dockerfile(folder: Path, container: Mapping[str, Any]) -> str | None:
         raise ValueError("has its Dockerfile outside the folder in which it is built")
     if path.is_file() and path.is_relative_to(folder.resolve()):
         return path.relative_to(folder.resolve()).as_posix()
-    if build or not container.get("image"):
+    if build or not image:
         raise ValueError("has no Dockerfile")
     return None
 
@@ -107,50 +175,81 @@ def _words(instruction: str | None) -> list[str] | str | None:
     return instruction
 
 
+def _argv(command: Any) -> list[str] | str | None:
+    """Return the words of a command of a compose file, which no shell reads; None if the image's
+    stands."""
+    if not isinstance(command, str):
+        return None if command is None else [str(word) for word in command]
+    match = _WORDS.match(command)
+    return shlex.split(match[0] if match else command)
+
+
 def _command(entrypoint: Any, command: Any) -> str:
     """Return the Bash command of both, each a list of words or a line for a shell."""
     if not entrypoint:
-        return shlex.join(map(str, command)) if isinstance(command, list) else str(command or "")
+        return shlex.join(command) if isinstance(command, list) else command or ""
     if isinstance(entrypoint, str):
         return entrypoint
     words = command if isinstance(command, list) else ["/bin/sh", "-c", command] if command else []
-    return shlex.join(map(str, [*entrypoint, *words]))
+    return shlex.join([*entrypoint, *words])
 
 
-def _port(port: Any) -> int:
-    """Return the container's side of a port: 80, `8080:80/tcp`, {target: 80}."""
-    text = str(port.get("target") if isinstance(port, dict) else port)
-    number = text.rpartition(":")[2].partition("/")[0]
-    if text.endswith("/udp") or not number.isdecimal():
-        raise ValueError(f"has the port {text}")
-    return int(number)
+def _port(ports: list[Any]) -> int:
+    """Return the container's side of its only TCP port: 80, `8080:80/tcp`, {target: 80}. Raises
+    `ValueError` for none and for several."""
+    texts = [str(port["target"] if isinstance(port, dict) else port) for port in ports]
+    matches = [_PORT.fullmatch(text.rpartition(":")[2]) for text in texts]
+    numbers = {int(match[1]) for match in matches if match}
+    if len(numbers) == 1:
+        return numbers.pop()
+    several = f"has {len(numbers)} ports" if numbers else f"has the port {', '.join(texts)}"
+    raise ValueError(several if ports else "does not say its port")
 
 
 def _variables(environment: Any) -> dict[str, str]:
+    """Return the variables that have a value. The host sets none of the others."""
     if isinstance(environment, list):
-        environment = dict(str(line).partition("=")[::2] for line in environment)
-    variables = {
-        str(name): "" if value is None else str(value) for name, value in environment.items()
-    }
-    return {name: value.replace("$$", "$") for name, value in variables.items()}
+        pairs = (str(line).partition("=") for line in environment)
+        return {name: value for name, sign, value in pairs if sign}
+    given = environment.items()
+    return {str(name): _text(value) for name, value in given if value is not None}
+
+
+def _text(value: object) -> str:
+    """Return a scalar as Compose writes it: `true`, 1 for 1.0."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def _ready(healthcheck: Mapping[str, Any]) -> str:
     test = None if healthcheck.get("disable") else healthcheck.get("test")
     if isinstance(test, list):
-        kind, *words = map(str, test)
-        return "" if kind == "NONE" else words[0] if kind == "CMD-SHELL" else shlex.join(words)
+        kind, *words = map(str, test or [""])
+        return " ".join(words) if kind == "CMD-SHELL" else shlex.join(words)
     return str(test or "")
 
 
-def read_yaml(file: Path) -> Mapping[str, Any]:
+@functools.cache
+def _compose_loader() -> Any:
+    import yaml
+
+    loader: Any = type("ComposeLoader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": {}})
+    for tag, pattern in _SCALARS.items():
+        whole = re.compile(rf"(?:{pattern})\Z")
+        loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", whole, None)
+    return loader
+
+
+def read_yaml(file: Path, *, is_compose: bool = False) -> Mapping[str, Any]:
     """Return the object in a file. Raises `DataError` for another content."""
     try:
         import yaml
     except ImportError as error:
         raise UsageError(f"{file}: reading YAML needs pyyaml: pip install pyyaml") from error
+    loader = _compose_loader() if is_compose else yaml.SafeLoader
     try:
-        content = yaml.safe_load(file.read_text("utf-8"))
+        content = yaml.load(file.read_text("utf-8"), loader)
     except yaml.YAMLError as error:
         raise DataError(f"{file}: is not YAML: {error}") from error
     if not isinstance(content, dict):

@@ -5,11 +5,12 @@
 
     services: {"shop": {"image": "shop/Dockerfile", "command": "python3 /shop.py", "port": 8000}}
 
-Each episode begins with fresh services, which count as started once their ports answer, or the
-command `ready` succeeds. A service that ends later, even if the agent ended it, refuses
-connections: that is an outcome. One that does not start is a fault of the data. Services do not
-reach each other, and a task that has some cannot be forked. If the machine
-ended the sandbox of a service, that is a fault of the machine; it is looked for before the verdict.
+Each episode begins with fresh services. They count as started once the kernel's tables show that
+somebody listens on their ports, or the command `ready` succeeds; nothing connects to them, so a
+server that takes one connection still waits for it. A service that ends later, even if the agent
+ended it, refuses connections: that is an outcome. One that does not start is a fault of the data.
+Services do not reach each other, and a task that has some cannot be forked. If the machine ended
+the sandbox of a service, that is a fault of the machine; it is looked for before the verdict.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +27,7 @@ from typing import Any
 from intercode.errors import DataError, SandboxDied, SandboxError
 from intercode_sandbox.base import Limits, Sandbox
 
-LOG = "/dev/shm/service.log"
+LOG, PIPE = "/dev/shm/service.log", "/dev/shm/service.stdin"
 READY_SECONDS = 60.0
 _LOG_BYTES = 1 << 16
 _PAUSE = 0.01
@@ -34,11 +35,30 @@ _CONNECTIONS = 64
 """The most open connections to a service; further ones wait."""
 _PATIENCE = 60.0
 """Seconds that a service may go on after the client has sent all."""
-_START = 'setsid bash -c "$1" > "$2" 2>&1 < /dev/null & echo $!'
-_NAME = re.compile(r"(?!localhost$)[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
+_START = """
+exec 3< /dev/null
+if [[ $3 ]]; then mkfifo -m 600 "$3" && exec 3<> "$3" && rm "$3"; fi
+setsid bash -c "$1" > "$2" 2>&1 <&3 3<&- & echo $!
+"""
+"""Starts a command with its log, and, where a third word names a pipe, with an open stdin."""
+_LOOK = """
+kill -0 "$1" 2> /dev/null && echo alive || echo ended
+for table in /proc/net/tcp{,6}; do
+    [[ -r $table ]] && while read -r _ address _ state _; do
+        [[ $state != 0A ]] || echo "$address"
+    done < "$table"
+done
+"""
+"""Prints whether a process is alive, and the address of each listener: `0100007F:1F90`."""
+_REACHED = {
+    "00000000", "0100007F", "0" * 32, "0" * 24 + "01000000", "0" * 16 + "FFFF00000100007F",
+}  # fmt: skip
+"""Where a connection to 127.0.0.1 or ::1 gets, as the kernel's tables of little-endian machines
+write it."""
+_NAME = re.compile(r"(?!localhost$)[\w.-]{1,253}", re.ASCII | re.I)
 _FIELDS: Mapping[str, type | tuple[type, ...]] = {
     "image": str, "tree": str, "command": str, "port": int, "env": dict, "files": dict,
-    "ready": str, "ready_seconds": (int, float),
+    "ready": str, "ready_seconds": (int, float), "stdin_open": bool, "aliases": list,
 }  # fmt: skip
 
 
@@ -53,6 +73,13 @@ class Service:
     files: Mapping[str, str] = field(default_factory=dict)
     ready: str | None = None
     ready_seconds: float = READY_SECONDS
+    stdin_open: bool = False
+    aliases: Sequence[str] = ()
+
+
+def is_host_name(name: object) -> bool:
+    """Return whether a service can have this name: all that Compose allows, but `localhost`."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
 def read_services(value: object) -> dict[str, dict[str, Any]]:
@@ -61,20 +88,26 @@ def read_services(value: object) -> dict[str, dict[str, Any]]:
         raise DataError(f"field 'services' is {value!r:.60}; write an object: name to service")
     for name, entry in value.items():
         where = f"field 'services': {name!r:.60}"
-        if not (isinstance(name, str) and _NAME.fullmatch(name)):
-            raise DataError(f"{where} cannot be a host name: use a to z, digits and hyphens")
         if not isinstance(entry, dict):
             raise DataError(f"{where} is {entry!r:.60}; write an object with command and port")
         for key, part in entry.items():
             if key not in _FIELDS and key not in Limits.settings():
                 raise DataError(f"{where} has a field {key!r:.60}; it takes {', '.join(_FIELDS)}")
             if key in _FIELDS and (
-                isinstance(part, bool)
+                isinstance(part, bool) != (_FIELDS[key] is bool)
                 or not isinstance(part, _FIELDS[key])
                 or (isinstance(part, dict) and not all(map(_is_text, [*part, *part.values()])))
             ):
                 raise DataError(f"{where}: {key} is {part!r:.60}, which is not what it takes")
-        if not entry.get("command") or not 0 < entry.get("port", 0) < 1 << 16:
+        for word in (name, *entry.get("aliases", ())):
+            if not is_host_name(word):
+                why = "use letters, digits, dots, hyphens and underscores"
+                raise DataError(f"{where}: {word!r:.60} cannot be a host name: {why}")
+        # an image may name the command
+        if (
+            not (entry.get("command") or entry.get("image"))
+            or not 0 < entry.get("port", 0) < 1 << 16
+        ):
             raise DataError(f"{where} needs a command, and a port from 1 to 65535")
         try:
             Limits().changed_by(entry)
@@ -119,7 +152,10 @@ class Services:
 
     def name(self, sandbox: Sandbox) -> None:
         """Write the names of the services into the sandbox, in place of what programs wrote."""
-        lines = [f"{address} {service.name}\n" for service, address in self._addresses.items()]
+        lines = [
+            f"{address} {' '.join([service.name, *service.aliases])}\n"
+            for service, address in self._addresses.items()
+        ]
         if lines:
             sandbox.write("/etc/hosts", self._hosts + "".join(lines).encode())
 
@@ -161,30 +197,34 @@ class Services:
 def _start(service: Service, box: Sandbox) -> None:
     for path, text in service.files.items():
         box.write(path, text.encode())
-    how = ["bash", "-c", _START, "bash", service.command, LOG]
+    pipe = PIPE if service.stdin_open else ""
+    how = ["bash", "-c", _START, "bash", service.command, LOG, pipe]
     pid = box.exec("", argv=how).output.strip()
-    deadline = time.monotonic() + service.ready_seconds
-    while not _is_ready(service, box, deadline - time.monotonic()):
-        alive = box.exec("", argv=["bash", "-c", f"kill -0 {pid}"], cwd="/").exit_code == 0
-        if alive and time.monotonic() < deadline:
-            time.sleep(_PAUSE)
-            continue
-        how_long = f"was not ready within {service.ready_seconds:g} s"
-        raise DataError(
-            f"field 'services': {service.name} {how_long if alive else 'ended'}; "
-            f"its output ends:\n{_log(box)[-2000:] or '(nothing)'}"
-        )
+    look = ["bash", "-c", _LOOK, "bash", pid]
+    deadline, state, ports = time.monotonic() + service.ready_seconds, "alive", set[int]()
+    while state == "alive":
+        seconds = deadline - time.monotonic()
+        # nothing is printed where the machine is too slow
+        state, *lines = box.exec("", argv=look, cwd="/").output.split() or ["alive"]
+        listeners = [line.split(":") for line in lines]
+        ports = {int(port, 16) for address, port in listeners if address in _REACHED}
+        if _is_ready(service, box, ports, seconds):
+            return
+        if seconds < 0:
+            break
+        time.sleep(_PAUSE)
+    why = f"was not ready within {service.ready_seconds:g} s" if state == "alive" else "ended"
+    if ports and service.port not in ports:
+        why += f": nothing listens on {service.port}; it listens on {', '.join(map(str, ports))}"
+    log = _log(box)[-2000:] or "(nothing)"
+    raise DataError(f"field 'services': {service.name} {why}; its output ends:\n{log}")
 
 
-def _is_ready(service: Service, box: Sandbox, seconds: float) -> bool:
+def _is_ready(service: Service, box: Sandbox, ports: Container[int], seconds: float) -> bool:
     if service.ready:
         test = ["bash", "-c", service.ready]
         return box.exec("", argv=test, timeout=max(seconds, _PAUSE)).exit_code == 0
-    try:
-        box.connect(service.port).close()
-    except OSError:
-        return False
-    return True
+    return service.port in ports
 
 
 def _log(box: Sandbox) -> str:

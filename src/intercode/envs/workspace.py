@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import shlex
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -27,7 +28,7 @@ from intercode.doors import part
 from intercode.envs.archives import NAMED, ROOM, digests_of
 from intercode.envs.gold import blame_gold
 from intercode.envs.services import Service, Services, read_services
-from intercode.errors import DataError, ForkError, SandboxDied, UsageError
+from intercode.errors import NO_BUILD, DataError, ForkError, SandboxDied, UsageError
 from intercode.options import NetworkOptions
 from intercode.plugins import call_plugin, load_plugin
 from intercode.reading import present
@@ -181,8 +182,13 @@ class WorkspaceSpec:
             Limits().changed_by(entry),
             {**variables, **entry["env"]} if entry.get("env") else None,
         )
-        how = {key: entry[key] for key in ("files", "ready", "ready_seconds") if key in entry}
-        return Service(name, entry["command"], entry["port"], spec.make, **how)
+        command = entry.get("command") or shlex.join(getattr(template, "command", ()))
+        if not command:
+            where = f"task {task.id}: field 'services': {name}"
+            raise DataError(f"{where} has no command, and its image names none")
+        names = ("files", "ready", "ready_seconds", "stdin_open", "aliases")
+        how = {key: entry[key] for key in names if key in entry}
+        return Service(name, command, entry["port"], spec.make, **how)
 
     def _service_template(self, task: Task, name: str, entry: Mapping[str, Any]) -> Start:
         if self.build_service is None:
@@ -250,13 +256,18 @@ class WorkspaceSpec:
 
     def service_files(self, tasks: Iterable[Task]) -> dict[str, dict[str, str]]:
         """Return the fact `service_files`, the digest of each image and tree that the services of
-        the tasks name."""
+        the tasks name, or that the image does not build."""
         digests = dict[str, str]()
         for task in tasks:
             for name, entry in read_services(task.extra.get("services") or {}).items():
                 place = " + ".join(filter(None, map(entry.get, ("image", "tree"))))
-                if place:
-                    digests[place] = self._service_template(task, name, entry).digest
+                try:
+                    if place:
+                        digests[place] = self._service_template(task, name, entry).digest
+                except DataError as error:
+                    if NO_BUILD not in str(error):
+                        raise
+                    digests[place] = NO_BUILD
         return {"service_files": digests} if digests else {}
 
     def facts(self) -> dict[str, Any]:

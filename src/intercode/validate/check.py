@@ -4,6 +4,7 @@ task's gold.
     two raw executions differ         → gold_differs
     else it scores below 1            → gold_fails, with its parts
     the execution itself complains    → gold_fails, missing …
+    its image does not build          → no_build
     doing nothing succeeds            → noop_solves
     a hack of the verifier succeeds   → hack_pays
     two tasks ask the same            → duplicate, near_…
@@ -35,7 +36,7 @@ from intercode.agents.base import StrategySteps
 from intercode.agents.tfidf import cosine, vectors
 from intercode.env import NOT_PLAYED, GoldRun, InterCodeEnv
 from intercode.envs import environment_class
-from intercode.errors import DataError, IntercodeError
+from intercode.errors import NO_BUILD, DataError, IntercodeError
 from intercode.runner.run import evaluate, select
 from intercode.runner.warm_env import naming_task
 from intercode.types import BROKEN, KINDS, Episode, Task, TaskIssue
@@ -377,16 +378,18 @@ class _Checks:
 def _gold_issues(task: Task, run: GoldRun, episode: Episode) -> Iterator[tuple[Task, TaskIssue]]:
     """Yield the issues that executing the gold shows, and a failing reward that they do not
     explain."""
-    issues = [issue if isinstance(issue, TaskIssue) else TaskIssue(issue) for issue in run.faults]
+    issues = [issue if isinstance(issue, TaskIssue) else _fault(issue) for issue in run.faults]
     yield from ((task, issue) for issue in issues)
     if not episode.success and not any(
         issue.kind == "gold_fails" or episode.error for issue in issues
     ):
         parts = ", ".join(f"{name} {value:g}" for name, value in episode.parts.items())
-        yield (
-            task,
-            TaskIssue(episode.error or f"the gold itself earns only {episode.reward} ({parts})"),
-        )
+        fault = episode.error or f"the gold itself earns only {episode.reward} ({parts})"
+        yield task, _fault(fault)
+
+
+def _fault(why: str) -> TaskIssue:
+    return TaskIssue(why, "no_build" if NO_BUILD in why else "gold_fails")
 
 
 def _difference(task: Task, run: GoldRun, again: GoldRun) -> Iterator[tuple[Task, TaskIssue]]:

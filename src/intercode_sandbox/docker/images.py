@@ -42,7 +42,7 @@ from intercode_sandbox.docker.daemon import (
     owner_label,
     program_path,
 )
-from intercode_sandbox.errors import DataError, SandboxError, UsageError
+from intercode_sandbox.errors import NO_BUILD, DataError, SandboxError, UsageError
 from intercode_sandbox.host import ENVIRONMENT
 from intercode_sandbox.results import Change
 
@@ -62,7 +62,6 @@ _WITH_PARENT = (
 safe with threads."""
 _ROOTS = ("--owner=0", "--group=0", "--numeric-owner")
 """Options of tar: root owns every file."""
-_NO_NAME = re.compile(r"[^a-z0-9_-]+")
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,8 @@ class DockerImage:
     """An image, and how its containers run.
 
     `id` is docker's, `name` the user's, `digest` names the content, `environment` holds the image's
-    own variables, and `cwd` is the folder in which sessions begin.
+    own variables, `cwd` is the folder in which sessions begin, and `command` is what the image is
+    made to run.
     """
 
     id: str
@@ -81,6 +81,7 @@ class DockerImage:
     network: str = "none"
     runtime: str | None = None
     cpus: float | None = 1.0
+    command: tuple[str, ...] = ()
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
         """Return the state of all files and links by absolute path, leaving out names in `skip` and
@@ -201,7 +202,7 @@ def _build(dockerfile: Path, progress: Progress) -> str:
         )
     if status:
         raise machine_error(log) or UsageError(
-            f"{dockerfile}: it does not build; docker's last lines:\n{last_lines(log)}"
+            f"{dockerfile}: {NO_BUILD}; docker's last lines:\n{last_lines(log)}"
         )
     return tag
 
@@ -290,12 +291,9 @@ def inspect(reference: str, name: str) -> DockerImage:
         facts = json.loads(docker("image", "inspect", "--format", "{{json .}}", reference))
     except UsageError:
         raise error_of("No such image", name) from None
-    variables = tuple(
-        (line.partition("=")[0], line.partition("=")[2])
-        for line in facts["Config"].get("Env") or ()
-    )
-    cwd = facts["Config"].get("WorkingDir") or "/"
-    return DockerImage(facts["Id"], name, template.hash_of(facts["Id"]), variables, cwd)
+    settings, digest = template.settings_of(facts["Config"]), template.hash_of(facts["Id"])
+    variables, command = tuple(settings["environment"].items()), tuple(settings["command"])
+    return DockerImage(facts["Id"], name, digest, variables, settings["cwd"], command=command)
 
 
 @contextmanager
@@ -327,14 +325,17 @@ def export_image(reference: str, name: str | None = None, *, force: bool = False
     taken; `SandboxUnavailable` if docker does not answer.
     """
     image = inspect(reference, reference)
-    name = name or _NO_NAME.sub("-", reference.rpartition("/")[2].removesuffix(":latest").lower())
+    name = name or local_images.own_name(reference)
     return local_images.keep_image(name, partial(keep_files, image), force=force)
 
 
 def keep_files(image: DockerImage, folder: Path) -> None:
-    """Write the image's files, ENV and WORKDIR into `folder`, a layer for local sandboxes."""
+    """Write the image's files, ENV, WORKDIR and command into `folder`, a layer for local
+    sandboxes."""
+    variables = dict(image.environment)
+    settings = {"environment": variables, "cwd": image.cwd, "command": image.command}
     with exported(image) as archive:
-        local_images.fill_layer(folder, archive, image.name, dict(image.environment), image.cwd)
+        local_images.fill_layer(folder, archive, image.name, settings)
 
 
 def import_tree(layer: template.Template) -> str:
@@ -344,7 +345,7 @@ def import_tree(layer: template.Template) -> str:
         tree = str(layer.layers[0] / template.TREE)
         pack = ["tar", "-C", tree, *_ROOTS, "-c", "."]
         variables = [f"ENV {name}={json.dumps(value)}" for name, value in layer.environment.items()]
-        changes = ['CMD ["bash"]', f"WORKDIR {layer.cwd}", *variables]
+        changes = [f"CMD {json.dumps(layer.command)}", f"WORKDIR {layer.cwd}", *variables]
         with subprocess.Popen(pack, stdout=subprocess.PIPE) as packed:
             words = [word for change in changes for word in ("--change", change)]
             docker("import", *words, "-", tag, stdin=packed.stdout, seconds=600)

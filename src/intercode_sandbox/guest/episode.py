@@ -552,10 +552,11 @@ class EpisodeServer:
         a path ("abstract" ones) are not supported.
         """
         if head.get("port"):
-            with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as stream:
+            family = socket.AF_INET6 if ":" in head["address"] else socket.AF_INET
+            with contextlib.closing(socket.socket(family, socket.SOCK_STREAM)) as stream:
                 stream.setblocking(False)
                 with contextlib.suppress(BlockingIOError):  # a full queue: it may become shorter
-                    stream.connect(("127.0.0.1", head["port"]))
+                    stream.connect((head["address"], head["port"]))
                 wire.send(self._sock, {}, b"", (stream.fileno(),))
             return
         target = kernel.open_inside(self._root, head["path"], os.O_PATH)

@@ -1,8 +1,11 @@
 """Find by rules what capture-the-flag tasks need besides a sandbox, given query, files and gold.
 
-    network    the query contains a URL, or a host with a port; the field `setup` downloads
+    network    the query contains a URL, or a host with a port; the field `setup` downloads. If the
+               record names its files or servers (`assets`, `services`), only the URL of a file that
+               is not on one of these servers counts: pages are mentioned
     file       the query names a file, a program or an image, and the task has no assets. A query
-               that contains its own data (a number, an encoded word) needs none
+               that contains its own data (a number, an encoded word) needs none. Or the record
+               names a file that is not there
     gold       the flag lacks one of its braces, or both as the only one in its set, or JSON
                dropped a backslash
 
@@ -30,6 +33,8 @@ from intercode.types import Task, TaskIssue
 
 UNPLAYABLE = "unplayable"
 """The field that says why a published challenge cannot be played here."""
+NOT_GIVEN = "not_given"
+"""The field that says what a published challenge is played without."""
 FORMS = ("flag", "script")
 """Values of the field `gold_is`: the gold is the flag itself (the default), or a Bash script that
 prints the flag on its last line."""
@@ -41,6 +46,10 @@ _ADDRESS = re.compile(
     r"\b(?:https?|ftp)://\S+|\bgit@\S+|\bnc\s+[\w-]+(?:\.[\w-]+)+"
     r"|\b[a-z][\w-]*(?:\.[\w-]+){2,}(?: | at port )\d{2,5}\b"
 )
+_LINK = re.compile(
+    r"https?://(?P<host>[^\s()\[\]/:]+)(?::\d*)?(?P<path>(?:/[^\s()\[\]]*)?)(?<![.,;:!?])"
+)
+_PAGES = ("", ".html", ".htm", ".php")
 _FILE_NAME = re.compile(r"(?<![\w.-])[\w-]+\.(?:[A-Za-z]\w{0,3})\b(?!\.\w)|\b\w+\(0?x?\w*\)")
 """A file name, or a call to a function that the query does not define."""
 _FILE_NOUN = re.compile(
@@ -65,13 +74,15 @@ _PLAIN_SLASH = re.compile(r'[^\\"]/')
 @dataclass(frozen=True)
 class Challenge:
     """The assets of one task, a folder or a tar, or the files and folders that its record names,
-    and the reasons why it cannot be played or scored, if any: network, file, gold."""
+    the reasons why it cannot be played or scored, if any: network, file, gold; and what it is
+    played without."""
 
     assets: Path | None
     network: str | None = None
     file: str | None = None
     gold: str | None = None
     named: tuple[Path, ...] = ()
+    not_given: str = ""
 
     @property
     def issues(self) -> tuple[TaskIssue, ...]:
@@ -98,7 +109,7 @@ class Challenge:
             return None
         try:
             if self.assets is None:
-                return _pack({path: path.name for path in self.named})
+                return _pack({path: path.name for path in self.named if path.exists()})
             if self.assets.is_dir():
                 return _pack(_below(self.assets))
             content = self.assets.read_bytes()
@@ -149,6 +160,7 @@ class Challenge:
         shown = ", ".join(self.files_with(flag)[:_NAMED]) if flag else ""
         reasons = (
             (named, "solution", f"the assets contain {named}, which the agent does not get"),
+            (self.not_given, "not_given", self.not_given),
             (shown, "plain_flag", f"the flag is in {shown} as plain text"),
         )
         return tuple(TaskIssue(why, kind) for names, kind, why in reasons if names)
@@ -182,11 +194,14 @@ def survey(
         task_assets, named = _find_assets(task, assets), _named_assets(task, source)
         services = bool(task.extra.get("services"))
         has_files = task_assets or named or has_shared_files or services
-        file = task.extra.get(UNPLAYABLE) or (None if has_files else needs_file(task))
+        lost = [path for path in named if not path.exists()]
+        file = f"names {lost[0].name!r}, which is not in its folder" if lost else None
+        file = task.extra.get(UNPLAYABLE) or file or (None if has_files else needs_file(task))
         if assets and (missing := assets / f"{task.id}.missing").is_file():
             file = missing.read_text("utf-8")
-        network = None if services else needs_network(task)
-        challenges[task.id] = Challenge(task_assets, network, file, odd.get(task.id), named)
+        reasons = needs_network(task), file, odd.get(task.id)
+        not_given = task.extra.get(NOT_GIVEN, "")
+        challenges[task.id] = Challenge(task_assets, *reasons, named, not_given)
     return challenges
 
 
@@ -238,8 +253,14 @@ def _is_empty(path: Path) -> bool:
 
 def needs_network(task: Task) -> str | None:
     """Return why a task needs a network, or None."""
-    address = _ADDRESS.search(f"{task.query}\n{task.extra.get('setup') or ''}")
-    return f"needs the network ({address[0].rstrip('.,)')})" if address else None
+    text, services = f"{task.query}\n{task.extra.get('setup') or ''}", task.extra.get("services")
+    if not services and "assets" not in task.extra:
+        match = _ADDRESS.search(text)
+        return f"needs the network ({match[0].rstrip('.,)')})" if match else None
+    for link in _LINK.finditer(text):
+        if Path(link["path"]).suffix not in _PAGES and link["host"] not in (services or ()):
+            return f"needs the network ({link[0]})"
+    return None
 
 
 def needs_file(task: Task) -> str | None:

@@ -2,17 +2,19 @@
 
 challenge.json        name, description, category, flag, files, box, internal_port, compose
 docker-compose.yml    the server, if `compose` is true: a service called as `box` says
+
+`{box}` and `{port}` in a description are the host and the port of the server.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from intercode.envs.compose import containers_of, find_compose, service_of
-from intercode.envs.ctf.challenges import UNPLAYABLE
+from intercode.envs.ctf.challenges import NOT_GIVEN, UNPLAYABLE
 from intercode.errors import DataError
 from intercode.tasks import Record
 
@@ -41,29 +43,35 @@ def read_challenges(path: Path) -> Iterator[Record]:
 
 def _record(folder: Path, place: Path, challenge: dict[str, Any]) -> Record:
     flag, names = challenge["flag"], challenge.get("files") or []
-    told = [challenge["description"], f"Category: {challenge.get('category', 'misc')}."]
+    told = [f"Category: {challenge.get('category', 'misc')}."]
     told += [f"Files in this folder: {', '.join(names)}."] if names else []
+    host, port = challenge.get("box"), challenge.get("internal_port") or challenge.get("port")
     record: Record = {"gold": flag, "assets": [f"{place.as_posix()}/{name}" for name in names]}
-    if missing := [name for name in names if not (folder / name).exists()]:
-        record[UNPLAYABLE] = f"names {missing[0]!r}, which is not in its folder"
-    if challenge.get("compose"):
+    text = challenge["description"]
+    if challenge.get("compose") or challenge.get("internal_port") or "{box}" in text:
         try:
-            name, service = _server(folder, place, challenge)
-            told.append(f"A server answers at the host {name}, port {service['port']}.")
-            record["services"] = {name: service}
+            name, container, file = _container(folder, challenge)
+            container = {**container, "ports": [port]} if port else container
+            service = service_of(file, container, f"{place.as_posix()}/")
+            host, port = host or name, service["port"]
+            service["aliases"] = [name, *service.get("aliases", ())]
+            record["services"] = {host: service}
+            told.append(f"A server answers at the host {host}, port {port}.")
+            if container.get("volumes"):
+                record[NOT_GIVEN] = "its server is started without the Docker socket"
         except (ValueError, AttributeError, TypeError) as error:
             record[UNPLAYABLE] = f"its server {error}"
     if "{" in flag:
         told.append(f"The flag has the form {flag.partition('{')[0]}{{…}}.")
-    return {**record, "query": "\n\n".join(told)}
+    text = text.replace("{box}", str(host)).replace("{port}", str(port))
+    return {**record, "query": "\n\n".join([text, *told])}
 
 
-def _server(folder: Path, place: Path, challenge: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    file = find_compose(folder)
+def _container(folder: Path, challenge: dict[str, Any]) -> tuple[str, Mapping[str, Any], Path]:
+    """Return the only container of a challenge with its name and the compose file. Raises
+    `ValueError` for none and for several."""
+    file = find_compose(folder) if challenge.get("compose") else None
     containers = containers_of(file) if file else {}
     if not file or len(containers) != 1:
         raise ValueError(f"needs {len(containers)} containers, not one")
-    ((name, container),) = containers.items()
-    if port := challenge.get("internal_port"):
-        container = {**container, "expose": [port]}
-    return challenge.get("box") or name, service_of(file, container, f"{place.as_posix()}/")
+    return *next(iter(containers.items())), file
