@@ -59,7 +59,7 @@ def find_dockerfile(image: str | None) -> Path | None:
         return None
     path = Path(image)
     path = path / "Dockerfile" if (path / "Dockerfile").is_file() else path
-    return path if path.name.startswith("Dockerfile") and path.is_file() else None
+    return path if "dockerfile" in path.name.lower() and path.is_file() else None
 
 
 def build_dockerfile(dockerfile: Path, stand_in: template.Template | None) -> template.Template:

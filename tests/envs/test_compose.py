@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import shutil
+import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,9 +17,10 @@ from kept import needs_bwrap
 
 import intercode
 from intercode.agents import gold, noop
-from intercode.envs.compose import service_of
+from intercode.envs.compose import containers_of, service_of
 from intercode.interop.harbor.directory import read_directory
 from intercode.runner.run import evaluate
+from intercode.validate.check import check, check_texts
 
 ECHO = r"""
 import pathlib, socketserver
@@ -120,6 +125,141 @@ def test_containers_are_services_as_far_as_both_say_the_same(
         service_of(file, container, "t/")
 
 
+SCALARS = """
+A: yes
+B: on
+C: true
+D: 22:22
+F: 1.10
+G: 0777
+H: 1_000
+I: 0x1F
+J: ~
+K:
+L: "True"
+N: No
+O: 0o17
+P: 1e3
+Q: .5
+R: 1.0
+S: 0b11
+T: True
+U: y
+V: !!str 1.10
+W: 08
+X: 12345678901234567890
+Y: -7
+Z: "a b=c"
+"""
+READ = {
+    "plain scalars": f"environment:{SCALARS}".replace("\n", "\n  "),
+    "variables in a list": "environment: [A, B=, C=yes, 'D=1 2', A=3, 'E=$$F', '${Q:-G}=h']",
+    "a quote in a word": "environment: {A: '${Q:-it\"s}x', B: '${Q:-a\\}b'}",
+    "words for what is not set": "environment: {A: '${Q:-w}', B: '${Q-w}', C: '${Q:-}', D: '${Q-}'}",
+    "words for what is set": "environment: {A: '${Q:+w}x', B: '${Q+$$w}y', C: '${Q:+$P}'}",
+    "braces in words": "environment: {A: 'x${FLAG:-flag{x}}y', B: '{${Q:-a}}', C: '{}'}",
+    "words in words": "environment: {A: '${Q:-${R-${S:-z}}}', B: '${Q:-a${R:+b}c}'}",
+    "dollar signs": "environment: {A: 'a$$b', B: 'Pa$$$$w', C: 'x$$', D: '$1', E: '$-', F: '${Q:-$$}'}",
+    "a variable that the host must have": "environment: {A: '${Q:?say it}'}",
+    "another": "command: echo ${Q?}",
+    "a reference without its end": "command: echo ${Q:-a",
+    "a name that is none": "command: echo ${A.b}",
+    "command and entrypoint": "command: [a, 'b c', $$d]\nentrypoint: /e -x 'y z'",
+    "a command as text": 'command: a \'b  c\' "d \\" e" f\\ g h=i #j',
+    "a command of several lines": "command: |\n  a b\n  c",
+    "an open quote": 'command: a "b',
+    "another open quote": "command: it's",
+    "operators of a shell": "command: cd /app && python3 a.py",
+    "a redirection": "command: a b 2>&1",
+    "operators in quotes": "command: sh -c 'cd /app; b > c' \";\"",
+    "variables of the container": "command: echo $$HOME $${HOME}",
+    "a command reset": "command: null",
+    "an entrypoint reset": "entrypoint: []",
+    "an entrypoint reset by a text": "entrypoint: ''\ncommand: b",
+    "an entrypoint alone": "entrypoint: a b",
+    "a port and the host's": "ports: ['127.0.0.1:8000:1337']",
+    "a port and IPv6": "ports: ['[::1]:8000:1337']",
+    "a port by a default": "ports: ['${PORT:-1337}:${PORT:-1337}/tcp']",
+    "a port as number": "ports: [22]",
+    "a port like a time": "ports: [22:22]",
+    "a port as object": "ports: [{target: 80, published: '8080'}]",
+    "one port twice": "ports: ['80:80', '8080:80', '80:80/udp']",
+    "published before exposed": "ports: ['80:80']\nexpose: [81, 82]",
+    "open inputs": "stdin_open: true",
+    "terminals": "tty: true",
+    "no terminals": "tty: false\nstdin_open: false",
+    "a healthcheck as text": "healthcheck: {test: 'test -n $$HOME'}",
+    "a healthcheck as list": "healthcheck: {test: [CMD, curl, 'a b'], interval: 5s}",
+    "a healthcheck for a shell": "healthcheck: {test: [CMD-SHELL, 'a || b']}",
+    "no healthcheck": "healthcheck: {test: [NONE]}",
+    "a healthcheck switched off": "healthcheck: {test: a, disable: true}",
+    "names": "hostname: shop.htb\nnetworks: {n: {aliases: [web.chal, Web_2]}, m: }",
+}
+"""Containers as text. Compose's own program decides how they are read."""
+
+
+RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("compose_configs.json").read_text())
+"""What `docker compose config` of version 2.40.3 says of each, null if it refuses."""
+
+
+def write_compose(folder: Path, name: str) -> Path:
+    text = "".join(f"    {line}\n" for line in READ[name].splitlines())
+    file = folder / "docker-compose.yml"
+    file.write_text(f"services:\n  web:\n    build: web\n{text}networks: {{n: {{}}, m: {{}}}}\n")
+    return file
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_container_is_read_as_composes_program_reads_it(folder: Path, name: str) -> None:
+    file, config = write_compose(folder, name), RECORDED[name]
+    container = containers_of(file)["web"]
+    if config is None:
+        with pytest.raises(ValueError, match="needs|quotation"):
+            service_of(file, container, "")
+        return
+    entry = service_of(file, container, "")
+    entrypoint, command = config["entrypoint"] or [], config["command"]
+    if command is None and not entrypoint:
+        command = ["nginx", "-g", "off"]
+    targets = {port["target"] for port in config.get("ports", []) if port["protocol"] == "tcp"}
+    variables = config.get("environment", {}).items()
+    network = config["networks"].get("n") or {}
+    hostname = [config["hostname"]] if "hostname" in config else []
+    assert shlex.split(entry["command"]) == entrypoint + (command or [])
+    assert {entry["port"]} == (targets or {80})
+    assert entry.get("env", {}) == {key: value for key, value in variables if value is not None}
+    assert entry.get("stdin_open", False) == config.get("stdin_open", config.get("tty", False))
+    assert entry.get("aliases", []) == [*hostname, *network.get("aliases", [])]
+    assert entry.get("ready", "") == ready_by(config.get("healthcheck", {}))
+
+
+@pytest.mark.parametrize("name", READ)
+def test_composes_program_says_what_is_recorded(folder: Path, name: str) -> None:
+    file = write_compose(folder, name)
+    own = shutil.which("docker-compose")
+    command = [own] if own else ["docker", "compose"]
+    version = subprocess.run([*command, "version"], capture_output=True, text=True)
+    if version.returncode or "Docker Compose version v" not in version.stdout:
+        pytest.skip("Docker Compose 2 or newer is not installed")
+    done = subprocess.run(
+        [*command, "-f", str(file), "config", "--format", "json"],
+        capture_output=True,
+        text=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+    )
+    if done.returncode:
+        assert RECORDED[name] is None, done.stderr
+        return
+    config = json.loads(done.stdout.replace("$$", "$"))["services"]["web"]
+    del config["build"]
+    assert config == RECORDED[name]
+
+
+def ready_by(healthcheck: dict[str, Any]) -> str:
+    kind, *words = (not healthcheck.get("disable") and healthcheck.get("test")) or [""]
+    return shlex.join(words) if kind == "CMD" else "".join(words)
+
+
 def test_a_published_image_alone_names_no_command(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="does not say its command"):
         service_of(tmp_path / "compose.yaml", {"image": "postgres", "expose": [5432]}, "")
@@ -188,3 +328,107 @@ def test_nyus_challenges_are_played_from_their_folders(tmp_path: Path) -> None:
         env.reset(options={"task": "2026q-misc-echo"})
         assert env.step("ls")[0] == "word.txt\n"
         assert env.step(SEND)[0].strip() == "flag{echo}"
+
+
+PAGE = "https://en.wikipedia.org/wiki/Key"
+SERVER = {"compose": True, "box": "misc.chal.example", "internal_port": 1337}
+SHAPES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "socket": (
+        {**SERVER},
+        "{build: ., volumes: ['/var/run/docker.sock:/var/run/docker.sock:ro'], ports: ['1:1337']}",
+        "",
+    ),
+    "another volume": (
+        {**SERVER},
+        "{build: ., volumes: ['./word:/word', '/var/run/docker.sock:/d']}",
+        "has volumes",
+    ),
+    "placeholders": (
+        {**SERVER, "description": "See http://{box}:{port}/a.png and `nc {box} {port}`."},
+        "{build: .}",
+        "",
+    ),
+    "placeholders without a server": (
+        {"description": "See http://{box}:{port}", "box": "b.chal.example", "internal_port": 80},
+        "",
+        "its server needs 0 containers, not one",
+    ),
+    "mention": ({"description": f"See {PAGE}; or {PAGE}.html.", "files": ["word"]}, "", ""),
+    "mention beside a server": ({**SERVER, "description": f"See {PAGE}."}, "{build: .}", ""),
+    "download": ({"description": f"Get {PAGE}/a.zip.", "files": ["word"]}, "", f"({PAGE}/a.zip)"),
+    "download beside a server": (
+        {**SERVER, "description": f"Get {PAGE}/a.zip."},
+        "{build: .}",
+        f"needs the network ({PAGE}/a.zip)",
+    ),
+    "names": ({"compose": True, "box": "Web_App.Chal"}, "{build: ., hostname: a_B}", ""),
+    "port as text": ({**SERVER, "internal_port": "1337"}, "{build: .}", ""),
+    "port under another name": ({"compose": True, "port": 1337}, "{build: ., ports: [1, 2]}", ""),
+    "one published port of several": (
+        {"compose": True},
+        "{build: ., ports: ['8000:1337', '8001:1337/tcp', '1:1/udp'], expose: [22, 1337]}",
+        "",
+    ),
+    "command of the image": ({**SERVER}, "{build: {context: ., dockerfile: bare.dockerfile}}", ""),
+    "missing file": ({"files": ["word", "lost.bin"]}, "", "names 'lost.bin', which is not in its"),
+}
+
+
+@pytest.fixture
+def shapes(tmp_path: Path) -> Path:
+    for name, (about, container, _) in SHAPES.items():
+        challenge = tmp_path / "set" / name.replace(" ", "_")
+        challenge.mkdir(parents=True)
+        given = {"description": "Say the word.", "flag": "flag{echo}", **about}
+        (challenge / "challenge.json").write_text(json.dumps(given))
+        if container:
+            (challenge / "docker-compose.yml").write_text(f"services: {{Game_1: {container}}}\n")
+        (challenge / "Dockerfile").write_text(DOCKERFILE)
+        (challenge / "bare.dockerfile").write_text(DOCKERFILE.partition("ENTRY")[0])
+        (challenge / "echo.py").write_text(ECHO)
+        (challenge / "word").write_text("pear\n")
+    return tmp_path / "set"
+
+
+def test_challenges_are_left_out_for_true_reasons_only(shapes: Path) -> None:
+    factory = intercode.prepare("ctf", data=str(shapes))
+    reasons = {task.id: str(why) for task, why in factory.left_out}
+    for name, (_, _, reason) in SHAPES.items():
+        why = reasons.get(name.replace(" ", "_"), "")
+        assert (reason in why) if reason else why == "", name
+    tasks = {task.id: task for task in factory.tasks}
+    text = "See http://misc.chal.example:1337/a.png and `nc misc.chal.example 1337`."
+    assert text in tasks["placeholders"].query
+    assert tasks["names"].extra["services"]["Web_App.Chal"]["aliases"] == ["Game_1", "a_B"]
+    services = [task.extra.get("services", {}) for task in factory.tasks]
+    assert {entry["port"] for service in services for entry in service.values()} == {1337}
+
+
+def test_what_a_server_does_not_get_is_told_by_check(shapes: Path) -> None:
+    told = {(row["task"], row["why"]) for row in check_texts("ctf", data=shapes)["suspicious"]}
+    assert told == {("socket", "its server is started without the Docker socket")}
+
+
+def test_a_missing_file_leaves_the_others(shapes: Path) -> None:
+    needs_bwrap()
+    with closing(intercode.make("ctf", data=str(shapes), everything=True)) as env:
+        env.reset(options={"task": "missing_file"})
+        assert env.step("ls")[0] == "word\n"
+
+
+def test_servers_are_played_and_one_that_does_not_build_is_a_kind_of_its_own(shapes: Path) -> None:
+    needs_bwrap()
+    (shapes / "names" / "Dockerfile").write_text(f"{DOCKERFILE}RUN false\n")
+    factory = intercode.prepare("ctf", data=str(shapes), image=base_image())
+    assert factory.facts()["service_files"]["names/Dockerfile"] == "cannot be made"
+    tasks = [task for task in factory.tasks if task.id in ("socket", "names")]
+    with closing(factory()) as env:
+        env.reset(options={"task": "socket"})
+        for host in ("misc.chal.example", "Game_1"):
+            send = SEND.replace("misc.example.org", host).replace('"word.txt", "rb"', '"word"')
+            env.step("echo pear > word")
+            assert env.step(send.replace(".read()", ".read().encode()"))[0].strip() == "flag{echo}"
+    found_by_check = check(factory, tasks)
+    assert [(row["task"], row["kind"]) for row in found_by_check["broken"]] == [
+        ("names", "no_build")
+    ]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from base_image import base_image, require_builder
 from families import commands, walls
 from kept import needs_bwrap
 
@@ -250,6 +251,8 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"command": "echo no; exit 3"}, "shop ended; its output ends:\nno"),
     ({"command": "sleep 60", "ready_seconds": 0.5}, "shop was not ready within 0.5 s"),
     ({"command": "sleep 60", "ready": "false", "ready_seconds": 0.2}, "not ready within 0.2 s"),
+    ({"command": "x", "aliases": ["a b"]}, "'a b' cannot be a host name"),
+    ({"command": "x", "stdin_open": 1}, "stdin_open is 1"),
     ({"command": "x", "image": "nowhere"}, "field 'services': shop: "),
     ({"command": ""}, "needs a command, and a port"),
     ({"command": "x", "port": 0}, "needs a command, and a port"),
@@ -274,6 +277,90 @@ def test_what_does_not_start_is_a_fault_of_the_data(
     with pytest.raises(DataError) as raised, closing(intercode.make(env, data=str(data))) as made:
         made.reset()
     assert message in str(raised.value)
+
+
+ONCE = r"""
+import socket, sys, time
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])), family=family)
+stream, _ = listener.accept()
+listener.close()
+stream.sendall(b"hello\n")
+stream.recv(1)
+"""
+
+
+def once(address: str, port: int) -> dict[str, Any]:
+    """A server that takes one connection."""
+    command = f"exec python3 /once.py {address} {port}"
+    return {"command": command, "port": 80, "files": {"/once.py": ONCE}}
+
+
+def opened(tmp_path: Path, services: dict[str, Any]) -> Any:
+    task = {"query": "Ask.", "gold": "true", "services": services}
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(task))
+    return closing(intercode.make("bash", data=str(tmp_path / "tasks.jsonl")))
+
+
+HELLO = "exec 3<> /dev/tcp/shop/80; read -r line <&3; echo $line"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::1", "::"])
+def test_a_server_for_one_connection_still_has_it(tmp_path: Path, address: str) -> None:
+    needs_bwrap()
+    with opened(tmp_path, {"shop": once(address, 80)}) as env:
+        assert start(env, "0")(f"{HELLO}; {HELLO}") == "hello\n\n"
+
+
+def test_a_server_on_another_port_is_told(tmp_path: Path) -> None:
+    needs_bwrap()
+    shop = {**once("127.0.0.1", 8080), "ready_seconds": 5.0}
+    with opened(tmp_path, {"shop": shop}) as env, pytest.raises(DataError) as raised:
+        env.reset()
+    assert "not ready within 5 s: nothing listens on 80; it listens on 8080" in str(raised.value)
+
+
+def test_a_service_has_all_the_names_that_compose_takes(tmp_path: Path) -> None:
+    needs_bwrap()
+    shop = {**service(SHOP, "tag{}"), "aliases": ["Shop.Example.org", "the_shop"]}
+    with opened(tmp_path, {"Web_App.1": shop}) as env:
+        act = start(env, "0")
+        for name in ("Web_App.1", "shop.example.org", "the_shop"):
+            assert act(f"curl -s http://{name}/?name=pear") == "pear 3\n"
+
+
+def test_an_open_stdin_keeps_a_service_that_reads_it(tmp_path: Path) -> None:
+    needs_bwrap()
+    shop = once("127.0.0.1", 80)
+    shop["command"] = f"{shop['command'].removeprefix('exec ')} & read -r line; kill $!"
+    with opened(tmp_path, {"shop": {**shop, "stdin_open": True}}) as env:
+        assert start(env, "0")(f"sleep .5; {HELLO}") == "hello\n"
+    shop["command"] = "python3 -c 'input()' || exit 3"
+    with opened(tmp_path, {"shop": shop}) as env, pytest.raises(DataError, match="(?s)ended.*EOF"):
+        env.reset()
+
+
+def test_an_image_names_the_command_of_a_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_builder("buildah", monkeypatch)
+    (tmp_path / "once.py").write_text(ONCE)
+    (tmp_path / "Dockerfile").write_text(
+        "FROM debian AS base\nCOPY once.py /srv/\n"
+        'ENTRYPOINT ["python3", "/srv/once.py"]\nCMD ["::", "80"]\nFROM base\n'
+    )
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "nothing" / "Dockerfile").write_text("FROM debian\n")
+    records = [
+        {"query": "Ask.", "gold": HELLO, "services": {"shop": {"image": image, "port": 80}}}
+        for image in ("Dockerfile", "nothing/Dockerfile")
+    ]
+    (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(line) + "\n" for line in records))
+    bash = intercode.prepare("bash", data=str(tmp_path / "tasks.jsonl"), image=base_image())
+    works, lacks = evaluate(bash, gold, tasks=bash.tasks)
+    assert works.error is None
+    assert works.turns[0].observation == "hello\n"
+    assert "shop has no command, and its image names none" in str(lacks.error)
 
 
 def test_tests_reach_the_services_of_the_task_and_not_what_an_agent_puts_in_their_place(

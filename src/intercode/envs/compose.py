@@ -33,13 +33,14 @@ _OF_THE_HOST = {
 }  # fmt: skip
 """Keys that say nothing about what a service does beside one agent, but its names."""
 _WITH_WORD = re.compile(
-    r"""\$\{\w+:?(?P<sign>[-+])(?P<word>(?: [^${}] | \$(?!\{) | \{[^${}]*\} )*)\}""", re.VERBOSE
+    r"""\$\{\w+:?(?P<sign>[-+])(?P<word>(?: [^${}"\\] | \\. | \$(?!\{) | \{[^${}"]*\} )*)\}""",
+    re.VERBOSE,
 )
 """A reference with a word: `${NAME:-word}`, which is the word if the variable is not set, or
-`${NAME+word}`, which then is nothing. The word has no such reference in it."""
+`${NAME+word}`, which then is nothing. The word, in JSON, has no such reference in it."""
 _DEEPEST = 20
 """How deep references may be in each other's words."""
-_OF_ENVIRONMENT = re.compile(r"\$(?:\{[^}]*\}?|[A-Za-z_]\w*)", re.ASCII)
+_OF_ENVIRONMENT = re.compile(r"\$(?:\{[^}\"]*\}?|[A-Za-z_]\w*)", re.ASCII)
 """A variable of the host; not `$1`."""
 _WORDS = re.compile(
     r"""(?: (?!(?<!\S)\d+>)[^\\'";&|<>] | \\. | '[^']*' | "(?:\\.|[^"\\])*" )*

@@ -28,7 +28,7 @@ from intercode.doors import part
 from intercode.envs.archives import NAMED, ROOM, digests_of
 from intercode.envs.gold import blame_gold
 from intercode.envs.services import Service, Services, read_services
-from intercode.errors import NO_BUILD, DataError, ForkError, SandboxDied, UsageError
+from intercode.errors import DataError, ForkError, SandboxDied, UsageError
 from intercode.options import NetworkOptions
 from intercode.plugins import call_plugin, load_plugin
 from intercode.reading import present
@@ -256,7 +256,7 @@ class WorkspaceSpec:
 
     def service_files(self, tasks: Iterable[Task]) -> dict[str, dict[str, str]]:
         """Return the fact `service_files`, the digest of each image and tree that the services of
-        the tasks name, or that the image does not build."""
+        the tasks name, or that it cannot be made."""
         digests = dict[str, str]()
         for task in tasks:
             for name, entry in read_services(task.extra.get("services") or {}).items():
@@ -264,10 +264,8 @@ class WorkspaceSpec:
                 try:
                     if place:
                         digests[place] = self._service_template(task, name, entry).digest
-                except DataError as error:
-                    if NO_BUILD not in str(error):
-                        raise
-                    digests[place] = NO_BUILD
+                except DataError:  # of this task only, which fails when it is played
+                    digests[place] = "cannot be made"
         return {"service_files": digests} if digests else {}
 
     def facts(self) -> dict[str, Any]:
