@@ -84,8 +84,16 @@ def sqlite_file() -> bytes:
         return db.serialize()
 
 
-TESTS = {"tests/test.sh": "true\n", "instruction.md": "Make /app/x.\n", "run-tests.sh": "true\n"}
-TESTS |= {"Dockerfile": "FROM debian\n", "environment/Dockerfile": "FROM debian\n"}
+TESTS = {
+    "tests/test.sh": "true\n",
+    "instruction.md": "Make /app/x.\n",
+    "environment/Dockerfile": "FROM debian\n",
+}
+OLD_TESTS = {
+    "tests/test_outputs.py": "",
+    "run-tests.sh": "true\n",
+    "Dockerfile": "FROM debian\n",
+}
 READERS = {
     "Harbor": Reader("{}/task.toml", TOML, prepared("harbor"), TESTS),
     "Harbor's instructions": Reader(
@@ -94,7 +102,7 @@ READERS = {
     "Harbor's tests": Reader(
         "{}/tests/test.sh", "true\n", prepared("harbor"), {**TESTS, "task.toml": TOML}
     ),
-    "Terminal-Bench": Reader("{}/task.yaml", YAML, prepared("harbor"), TESTS),
+    "Terminal-Bench": Reader("{}/task.yaml", YAML, prepared("harbor"), OLD_TESTS),
     "NYU": Reader("2023/misc/{}/challenge.json", CHALLENGE, prepared("ctf"), {"x": "flag{x}"}),
     "NYU's compose files": Reader(
         "2023/web/{}/docker-compose.yml",

@@ -34,7 +34,19 @@ SECONDS = 0.2
 LETTERS = ["a", "A", "0", "-", ".", "/", "_", " ", "\t", "\n", "{", "}", "(", "$", "'", '"', ":"]
 LETTERS += ["\\", "@", "#", ";", "=", ",", "é"]
 ANYWHERE = ("search", "findall", "finditer", "sub", "split")
-WORDS = ["${a", "a1A", "CMD ", "curl ", "http://", "nc ", "a.b-", "number 1", "SELECT ", "0x", "=> "]
+WORDS = [
+    "${a",
+    "a1A",
+    "CMD ",
+    "curl ",
+    "http://",
+    "nc ",
+    "a.b-",
+    "number 1",
+    "SELECT ",
+    "0x",
+    "=> ",
+]
 
 
 def uses(module: ModuleType) -> list[tuple[str, Callable[[str], object]]]:

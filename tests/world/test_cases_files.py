@@ -44,7 +44,6 @@ CHALLENGES = [
     "port as text",
     "memory in compose",
 ]
-HIDING = CHALLENGES[1:4] + CHALLENGES[5:9] + CHALLENGES[12:13]
 COLLECT = """#!/bin/bash
 case "$*" in *--data*) cp -r "$4" "$TO/$(ls "$TO" | wc -l)" ;; esac
 """
@@ -68,7 +67,7 @@ def test_every_challenge_has_a_row(challenges: dict[str, Path]) -> None:
     assert list(challenges) == CHALLENGES
 
 
-@pytest.mark.parametrize("name", rows(CHALLENGES, {FILES: HIDING}))
+@pytest.mark.parametrize("name", CHALLENGES)
 def test_an_odd_challenge_leaves_only_itself_out(challenges: dict[str, Path], name: str) -> None:
     factory = intercode.prepare("ctf", data=str(challenges[name]))
     played = {task.id.rpartition("-")[2] for task in factory.tasks}
@@ -245,10 +244,11 @@ UNTRUE = {
     "nyu_small/2031": ("ctf", "needs the network (http://{box}"),
 }
 """What must not be said: advice that cannot help, reasons that are none, one entry for all."""
-STILL_SAID = ["wikisql_original.jsonl", "conala_test.json", "harbor_template"]
 
 
-@pytest.mark.parametrize("name", rows(UNTRUE, {FILES: STILL_SAID}))
+@pytest.mark.parametrize(
+    "name", rows(UNTRUE, {FILES: ["wikisql_original.jsonl", "conala_test.json"]})
+)
 def test_a_layout_is_not_refused_for_this(cases: Path, tree: Path, name: str) -> None:
     env, reason = UNTRUE[name]
     assert reason not in reasons(cases, name, env, tree)
@@ -277,7 +277,7 @@ def tree(empty_cache: Path) -> Path:
 BOMBS = ["yaml bomb 9", "query regex words"]
 
 
-@pytest.mark.parametrize("name", rows(BOMBS, {FILES: BOMBS}))
+@pytest.mark.parametrize("name", BOMBS)
 def test_a_small_file_costs_little(cases: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "scratch").mkdir()
     script = [sys.executable, str(cases / "attack/compose_bombs.py"), name]

@@ -27,7 +27,10 @@ from intercode.runner.run import evaluate
 from intercode.types import Episode, Task
 from intercode.validate.check import check_texts
 
-pytestmark = pytest.mark.world
+pytestmark = [
+    pytest.mark.world,
+    pytest.mark.filterwarnings("ignore::intercode.errors.EntryLeftOut"),
+]
 
 ADVICE = "--gold-fields"
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from intercode.envs.services import is_host_name
 from intercode.errors import DataError, UsageError
+from intercode.reading import DEEPEST, present, read_bytes, read_text
 from intercode_sandbox.image import image_path, own_name
 from intercode_sandbox.template import of_layer
 
@@ -38,6 +39,8 @@ _WITH_WORD = re.compile(
 )
 """A reference with a word: `${NAME:-word}`, which is the word if the variable is not set, or
 `${NAME+word}`, which then is nothing. The word, in JSON, has no such reference in it."""
+_LARGEST, _MOST_NODES = 1 << 20, 20_000
+"""Bytes of a file, and nodes of one level of its content."""
 _DEEPEST = 20
 """How deep references may be in each other's words."""
 _OF_ENVIRONMENT = re.compile(r"\$(?:\{[^}\"]*\}?|[A-Za-z_]\w*)", re.ASCII)
@@ -62,7 +65,7 @@ _INSTRUCTION = re.compile(r"^[ \t]*(CMD|ENTRYPOINT|EXPOSE)[ \t]+(.*)$", re.MULTI
 
 
 def find_compose(folder: Path) -> Path | None:
-    return next((folder / name for name in NAMES if (folder / name).is_file()), None)
+    return next((folder / name for name in NAMES if present(folder / name)), None)
 
 
 def containers_of(file: Path) -> Mapping[str, Mapping[str, Any]]:
@@ -86,7 +89,8 @@ def service_of(file: Path, container: Mapping[str, Any], prefix: str) -> dict[st
     said = dict[str, str]()
     if dockerfile:
         image, names_command = f"{prefix}{dockerfile}", True
-        text = (file.parent / dockerfile).read_text("utf-8", "replace").replace("\\\n", " ")
+        content = read_bytes(file.parent / dockerfile, file.parent)
+        text = content.decode("utf-8", "replace").replace("\\\n", " ")
         last = _STAGE.split(text)[-1]
         said = {name.upper(): value for name, value in _INSTRUCTION.findall(last)}
     else:
@@ -159,7 +163,7 @@ def _dockerfile(folder: Path, build: Any, image: object) -> str | None:
     path = (folder / context / name).resolve()
     if path.parent != (folder / context).resolve():
         raise ValueError("has its Dockerfile outside the folder in which it is built")
-    if path.is_file() and path.is_relative_to(folder.resolve()):
+    if present(path) == "file" and path.is_relative_to(folder.resolve()):
         return path.relative_to(folder.resolve()).as_posix()
     if build or not image:
         raise ValueError("has no Dockerfile")
@@ -242,16 +246,36 @@ def _compose_loader() -> Any:
     return loader
 
 
+def _require_small(node: Any, file: Path) -> None:
+    """Raise `DataError` for a document with too many nodes, each counted where an alias repeats it,
+    or with too many levels."""
+    level = [node]
+    for _ in range(DEEPEST):
+        inner = list[Any]()
+        for one in level:
+            for part in one.value if one and not isinstance(one.value, str) else ():
+                inner += part if isinstance(part, tuple) else [part]
+            if len(inner) > _MOST_NODES:
+                raise DataError(f"{file}: has more than {_MOST_NODES} nodes, with its aliases")
+        level = inner
+    if level:
+        raise DataError(f"{file}: is nested more than {DEEPEST} levels deep")
+
+
 def read_yaml(file: Path, *, is_compose: bool = False) -> Mapping[str, Any]:
-    """Return the object in a file. Raises `DataError` for another content."""
+    """Return the object in a file. Raises `DataError` for another content, and for one that is too
+    large with what its aliases stand for."""
     try:
         import yaml
     except ImportError as error:
         raise UsageError(f"{file}: reading YAML needs pyyaml: pip install pyyaml") from error
-    loader = _compose_loader() if is_compose else yaml.SafeLoader
+    text = read_text(file, file.parent, most=_LARGEST)
+    loader = (_compose_loader() if is_compose else yaml.SafeLoader)(text)
     try:
-        content = yaml.load(file.read_text("utf-8"), loader)
-    except yaml.YAMLError as error:
+        node = loader.get_single_node()
+        _require_small(node, file)
+        content = loader.construct_document(node) if node else None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise DataError(f"{file}: is not YAML: {error}") from error
     if not isinstance(content, dict):
         raise DataError(f"{file}: holds no object")

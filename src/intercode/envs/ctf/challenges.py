@@ -17,18 +17,19 @@ packed. A folder without other files, except empty ones such as `.placeholder`, 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import json
 import re
 import tarfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from intercode.errors import DataError, UsageError
+from intercode.errors import DataError, IntercodeError, UsageError
+from intercode.reading import LARGEST, present, read_bytes, read_text, require_inside
 from intercode.types import Task, TaskIssue
 
 UNPLAYABLE = "unplayable"
@@ -38,13 +39,15 @@ NOT_GIVEN = "not_given"
 FORMS = ("flag", "script")
 """Values of the field `gold_is`: the gold is the flag itself (the default), or a Bash script that
 prints the flag on its last line."""
+_LONGEST_NAME = 240
+"""The most bytes of an id that can be the name of a file with a suffix."""
 _NAMED = 5
 """The most assets that a finding names."""
 _SUFFIXES = (".tar", ".tar.gz", ".tar.xz")
 _TIME = 1_700_000_000
 _ADDRESS = re.compile(
-    r"\b(?:https?|ftp)://\S+|\bgit@\S+|\bnc\s+[\w-]+(?:\.[\w-]+)+"
-    r"|\b[a-z][\w-]*(?:\.[\w-]+){2,}(?: | at port )\d{2,5}\b"
+    r"\b(?:https?|ftp)://\S+|\bgit@\S+|\bnc\s{1,9}[\w-]{1,63}(?:\.[\w-]{1,63})+"
+    r"|\b[a-z][\w-]{0,62}(?:\.[\w-]{1,63}){2,8}(?: | at port )\d{2,5}\b"
 )
 _LINK = re.compile(
     r"https?://(?P<host>[^\s()\[\]/:]+)(?::\d*)?(?P<path>(?:/[^\s()\[\]]*)?)(?<![.,;:!?])"
@@ -83,6 +86,7 @@ class Challenge:
     gold: str | None = None
     named: tuple[Path, ...] = ()
     not_given: str = ""
+    unreadable: str | None = None
 
     @property
     def issues(self) -> tuple[TaskIssue, ...]:
@@ -90,6 +94,7 @@ class Challenge:
             (self.network, "needs_network"),
             (self.file, "needs_files"),
             (self.gold, "odd_flag"),
+            (self.unreadable, "unreadable"),
         )
         return tuple(TaskIssue(why, kind) for why, kind in reasons if why)
 
@@ -109,10 +114,10 @@ class Challenge:
             return None
         try:
             if self.assets is None:
-                return _pack({path: path.name for path in self.named if path.exists()})
-            if self.assets.is_dir():
+                return _pack({path: path.name for path in self.named if present(path)})
+            if present(self.assets) == "folder":
                 return _pack(_below(self.assets))
-            content = self.assets.read_bytes()
+            content = read_bytes(self.assets, self.assets.parent, most=LARGEST)
         except OSError as error:
             raise UsageError(
                 f"{error.filename or self.assets}: cannot be read ({error.strerror})"
@@ -139,7 +144,7 @@ class Challenge:
         """The files and folders that are not packed, since they are called solution or the like."""
         if self.assets is None:
             return ()
-        if self.assets.is_dir():
+        if present(self.assets) == "folder":
             names = [str(path.relative_to(self.assets)) for path in self.assets.rglob("*")]
         else:
             try:
@@ -181,24 +186,34 @@ def survey(
 
     `source` is the task file, whose JSON text shows escapes that the parsed values lack.
     `has_shared_files`: a tree or an image contains files that tasks share. Raises `UsageError` if
-    the folder `assets` does not exist, and `DataError` if `gold_is` has an unknown value.
+    the folder `assets` does not exist.
     """
-    if assets is not None and not assets.is_dir():
+    if assets is not None and present(assets) != "folder":
         raise UsageError(
             f"{assets}: no such folder; --assets names one with a folder or a tar for each task"
         )
     is_json = source is not None and source.suffix.lower() in (".json", ".jsonl")
-    odd = _odd_golds(tasks, source.read_text("utf-8-sig") if source and is_json else "")
-    challenges = {}
+    text = read_text(source, most=LARGEST) if source and is_json else ""
+    found, challenges = dict[str, tuple[Path | None, tuple[Path, ...]]](), dict[str, Challenge]()
     for task in tasks:
-        task_assets, named = _find_assets(task, assets), _named_assets(task, source)
+        try:
+            gold_is(task)
+            found[task.id] = _find_assets(task, assets), _named_assets(task, source)
+        except IntercodeError as error:
+            challenges[task.id] = Challenge(None, unreadable=str(error))
+    sound = [task for task in tasks if task.id in found]
+    odd = _odd_golds(sound, text)
+    for task in sound:
+        task_assets, named = found[task.id]
         services = bool(task.extra.get("services"))
         has_files = task_assets or named or has_shared_files or services
-        lost = [path for path in named if not path.exists()]
+        lost = [path for path in named if not present(path)]
         file = f"names {lost[0].name!r}, which is not in its folder" if lost else None
         file = task.extra.get(UNPLAYABLE) or file or (None if has_files else needs_file(task))
-        if assets and (missing := assets / f"{task.id}.missing").is_file():
-            file = missing.read_text("utf-8")
+        if assets and present(missing := assets / f"{task.id}.missing"):
+            file = "its file cannot be had"
+            with suppress(DataError):
+                file = read_text(missing, assets)
         reasons = needs_network(task), file, odd.get(task.id)
         not_given = task.extra.get(NOT_GIVEN, "")
         challenges[task.id] = Challenge(task_assets, *reasons, named, not_given)
@@ -220,31 +235,31 @@ def gold_is(task: Task) -> str:
 def _find_assets(task: Task, folder: Path | None) -> Path | None:
     if folder is None or "/" in task.id or task.id in (".", ".."):
         return None
-    paths = [folder / task.id, *(folder / f"{task.id}{suffix}" for suffix in _SUFFIXES)]
-    try:
-        return next((path for path in paths if path.exists() and not _is_empty(path)), None)
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:  # no file can have this name
-            return None
-        raise UsageError(f"{folder}: cannot be read ({error.strerror})") from error
+    if len(task.id.encode()) > _LONGEST_NAME:
+        return None
+    for name in (task.id, *(f"{task.id}{suffix}" for suffix in _SUFFIXES)):
+        path = folder / name
+        if present(path) and not _is_empty(path):
+            require_inside(path, folder)
+            return path
+    return None
 
 
 def _named_assets(task: Task, source: Path | None) -> tuple[Path, ...]:
     """Return the files that the record's field `assets` names, relative to the task file's folder.
     Raises `DataError` for one outside that folder."""
     names = task.extra.get("assets") or ()
-    folder = Path() if source is None else source if source.is_dir() else source.parent
+    folder = Path()
+    if source is not None:
+        folder = source if present(source) == "folder" else source.parent
     for name in names:
-        if not (folder / name).resolve().is_relative_to(folder.resolve()):
-            raise DataError(
-                f"task {task.id}: field 'assets': {name!r} is outside the data's folder"
-            )
+        require_inside(folder / name, folder)
     return tuple(folder / name for name in names)
 
 
 def _is_empty(path: Path) -> bool:
     """Return whether a folder contains no files but solutions and empty hidden files."""
-    return path.is_dir() and not any(
+    return present(path) == "folder" and not any(
         file.is_symlink() or (file.is_file() and (file.name[0] != "." or file.stat().st_size))
         for file in path.rglob("*")
         if not _SOLUTION.match(str(file.relative_to(path)))

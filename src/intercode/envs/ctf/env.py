@@ -39,7 +39,7 @@ from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
 from intercode.envs.rewards import is_papers, require_reward, reward_name
 from intercode.envs.workspace import WorkspaceSpec, prepare_workspaces, split_refused
-from intercode.errors import UsageError
+from intercode.errors import DataError, IntercodeError, UsageError
 from intercode.submission import NOT_LITERAL, answer_in, is_submission, submitted_word
 from intercode.tasks import DataSet
 from intercode.tasks.loader import Records
@@ -110,9 +110,17 @@ class CtfEnv(JudgedEnv):
             spec.template, f"mkdir -p {FOLDER}", name="the folder for assets"
         )
         spec = replace(spec, template=with_folder)
-        digests = "\n".join(f"{task.id} {challenges[task.id].digest}" for task in tasks)
+        digests, sound = list[str](), list[Task]()
+        for task in tasks:
+            try:
+                digests.append(f"{task.id} {challenges[task.id].digest}")
+                sound.append(task)
+            except IntercodeError as error:
+                left_out.append((task, TaskIssue(str(error), "unreadable")))
+        if not sound:
+            raise UsageError(none_playable(left_out))
         facts = {
-            "assets_digest": hashlib.sha256(digests.encode()).hexdigest(),
+            "assets_digest": hashlib.sha256("\n".join(digests).encode()).hexdigest(),
             "left_out": {},
             "reward": reward_name(named),
         }
@@ -124,8 +132,8 @@ class CtfEnv(JudgedEnv):
         }
         return World(
             arguments,
-            lambda: {**facts, **spec.facts(), **spec.service_files(tasks)},
-            tasks,
+            lambda: {**facts, **spec.facts(), **spec.service_files(sound)},
+            sound,
             left_out,
         )
 
@@ -159,14 +167,16 @@ def _playable(
     tasks: Sequence[Task], challenges: Mapping[str, Challenge], everything: bool
 ) -> tuple[list[Task], list[tuple[Task, TaskIssue]]]:
     """Return the tasks to play, with their new fields, and the reasons why tasks are left out."""
-    left_out = [
-        (task, issue) for task in tasks if not everything for issue in challenges[task.id].issues
-    ]
-    playable = [
-        replace(task, extra={**task.extra, "gold_is": gold_is(task), **challenges[task.id].facts})
-        for task in tasks
-        if everything or not challenges[task.id].issues
-    ]
+    left_out, playable = list[tuple[Task, TaskIssue]](), list[Task]()
+    for task in tasks:
+        challenge = challenges[task.id]
+        if challenge.unreadable or (challenge.issues and not everything):
+            left_out += [(task, issue) for issue in challenge.issues]
+        else:
+            fields = {**task.extra, "gold_is": gold_is(task), **challenge.facts}
+            playable.append(replace(task, extra=fields))
+    if all(challenges[task.id].unreadable for task in tasks):
+        raise DataError(left_out[0][1])
     if not playable:
         raise UsageError(
             f"{none_playable(left_out)}; "

@@ -8,37 +8,39 @@ docker-compose.yml    the server, if `compose` is true: a service called as `box
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from intercode.envs.compose import containers_of, find_compose, service_of
 from intercode.envs.ctf.challenges import NOT_GIVEN, UNPLAYABLE
 from intercode.errors import DataError
+from intercode.plugins import describe_error
+from intercode.reading import present, read_json
 from intercode.tasks import Record
+from intercode.tasks.formats import Unreadable
+from intercode.tasks.loader import Records
 
 CHALLENGE = "challenge.json"
 
 
 def is_nyu(path: Path) -> bool:
     """Return whether a folder has challenges, and no task file."""
-    return path.is_dir() and not any(path.glob("tasks.*")) and any(path.rglob(CHALLENGE))
+    is_folder = present(path) == "folder"
+    return is_folder and not any(path.glob("tasks.*")) and any(path.rglob(CHALLENGE))
 
 
-def read_challenges(path: Path) -> Iterator[Record]:
-    """Yield the record of each challenge below a folder. Raises `DataError` for one that cannot be
-    read."""
+def read_challenges(path: Path) -> Records:
+    """Yield the record of each challenge below a folder, or an `Unreadable`."""
     for file in sorted(path.rglob(CHALLENGE)):
+        place = file.parent.relative_to(path)
+        id = "-".join(place.parts) or path.name
         try:
-            challenge = json.loads(file.read_text("utf-8"))
-            place = file.parent.relative_to(path)
-            yield {
-                "id": "-".join(place.parts) or path.name,
-                **_record(file.parent, place, challenge),
-            }
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-            raise DataError(f"{file}: is not a challenge ({error!r:.200})") from error
+            yield {"id": id, **_record(file.parent, place, read_json(file, path))}
+        except DataError as error:
+            yield Unreadable(str(error), id)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            yield Unreadable(f"{file}: is not a challenge ({describe_error(error)})", id)
 
 
 def _record(folder: Path, place: Path, challenge: dict[str, Any]) -> Record:
@@ -59,7 +61,7 @@ def _record(folder: Path, place: Path, challenge: dict[str, Any]) -> Record:
             told.append(f"A server answers at the host {host}, port {port}.")
             if container.get("volumes"):
                 record[NOT_GIVEN] = "its server is started without the Docker socket"
-        except (ValueError, AttributeError, TypeError) as error:
+        except (DataError, ValueError, AttributeError, TypeError) as error:
             record[UNPLAYABLE] = f"its server {error}"
     if "{" in flag:
         told.append(f"The flag has the form {flag.partition('{')[0]}{{…}}.")
