@@ -295,6 +295,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
             names=options.field_names,
             decided_by=cls.decided_by,
             judged_by=cls.judged_by,
+            gold_pattern=cls.gold_pattern,
             unread=[
                 name
                 for name in DECIDING
@@ -372,6 +373,9 @@ class InterCodeEnv(gymnasium.Env[str, str]):
     decided_by: ClassVar[Sequence[str]] = ()
     """The fields with tests that decide about an answer; a record with one of them needs no
     gold."""
+
+    gold_pattern: ClassVar[re.Pattern[str] | None] = None
+    """Matches the beginning of a text that can be a gold without tests; None: any text can."""
 
     fields: ClassVar[Sequence[str]] = ()
     """The other fields of a record that the environment reads: `near_fields` warns of misspelt

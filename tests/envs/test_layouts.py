@@ -219,6 +219,30 @@ RECORDS: list[tuple[dict[str, Any], list[str], list[str]]] = [
             "        return sum(map(int, file))",
         ],
     ),
+    # ClassEval: all classes of tests are run
+    (
+        {
+            "task_id": "ClassEval_1",
+            "skeleton": 'class Box:\n    def add(self, n):\n        """Add n, return all."""\n',
+            "class_name": "Box",
+            "import_statement": ["import math"],
+            "solution_code": "class Box:\n    def __init__(self):\n        self.held = []\n"
+            "    def add(self, n):\n        self.held.append(math.floor(n))\n"
+            "        return sum(self.held)",
+            "test_classes": ["BoxTestAdd", "BoxTestMain"],
+            "test": "import unittest\nfrom unittest import TestCase\nclass BoxTestAdd(TestCase):\n"
+            "    def setUp(self):\n        self.box = Box()\n"
+            "    def test_add(self):\n        self.assertEqual(self.box.add(2.5), 2)\n"
+            "class BoxTestMain(unittest.TestCase):\n    def test_main(self):\n"
+            "        box = Box()\n        box.held = [1, 2]\n"
+            "        self.assertEqual(box.add(3), 6)",
+        },
+        [
+            "class Box:\n    held = ()\n    def add(self, n):\n"
+            "        self.held = [*self.held, math.floor(n)]\n        return sum(self.held)",
+        ],
+        ["class Box:\n    def add(self, n): return math.floor(n)"],
+    ),
     # MBPP+ compares these as sets
     (
         {
@@ -416,6 +440,19 @@ ODD: list[tuple[dict[str, Any], str]] = [
             "example_test": "",
         },
         "line 1: is for Go, and here answers are Python",
+    ),
+    # MBXP, MultiPL-E
+    (
+        {
+            "task_id": "MBJSP/1",
+            "language": "javascript",
+            **dict.fromkeys(("prompt", "entry_point", "canonical_solution", "test"), "x"),
+        },
+        "line 1: is for javascript, and here answers are Python",
+    ),
+    (
+        {"name": "HumanEval_0_f", "language": "rb", "prompt": "def f\n", "tests": "f"},
+        "line 1: is for rb, and here answers are Python",
     ),
     (
         {"description": "d", "public_tests": 1, "private_tests": 1, "solutions": 1},

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,6 +98,31 @@ def test_fields_of_any_name_are_named_by_the_caller(tmp_path: Path) -> None:
     (task,) = load_tasks(tmp_path / "t.json", gold_fields=["query"], names=names)
     assert (task.id, task.query, task.gold) == ("7", "Which?", "select 1")
     assert task.extra == {"db": "shop", "n": 1}
+
+
+SELECT = re.compile("select", re.I)
+ADVISED: list[tuple[dict[str, Any], re.Pattern[str] | None, str]] = [
+    ({"query": "q", "answer": "3"}, None, "by --gold-fields$"),
+    ({"query": "select 1", "question": "Which?"}, SELECT, "--gold-fields, .* by --query-field$"),
+    ({"query": "q"}, None, r"none of these can be its gold, and it has no tests \(verify\); "),
+    ({"question": "Which?", "db": "a", "sql": {"sel": 1}}, SELECT, "none of these can be its gold"),
+    ({"1": "select 1", "2": "select 2"}, SELECT, "none of these can be its gold"),
+]
+
+
+@pytest.mark.parametrize(("record", "pattern", "words"), ADVISED)
+def test_a_field_of_the_gold_is_asked_for_where_that_helps(
+    tmp_path: Path, record: dict[str, Any], pattern: re.Pattern[str] | None, words: str
+) -> None:
+    (tmp_path / "t.jsonl").write_text(json.dumps(record))
+    with pytest.raises(DataError, match=f"'gold'.* missing; the record has .*{words}"):
+        load_tasks(tmp_path / "t.jsonl", gold_pattern=pattern, decided_by=["verify"])
+
+
+def test_one_field_is_not_both_query_and_gold(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"question": "Which?", "query": "select 1"}')
+    with pytest.raises(UsageError, match="'query' cannot be both a gold and the query"):
+        load_tasks(tmp_path / "t.jsonl", gold_fields=["query"])
 
 
 WHOLE: list[tuple[str, str, list[str]]] = [

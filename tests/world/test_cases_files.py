@@ -246,9 +246,7 @@ UNTRUE = {
 """What must not be said: advice that cannot help, reasons that are none, one entry for all."""
 
 
-@pytest.mark.parametrize(
-    "name", rows(UNTRUE, {FILES: ["wikisql_original.jsonl", "conala_test.json"]})
-)
+@pytest.mark.parametrize("name", UNTRUE)
 def test_a_layout_is_not_refused_for_this(cases: Path, tree: Path, name: str) -> None:
     env, reason = UNTRUE[name]
     assert reason not in reasons(cases, name, env, tree)

@@ -59,8 +59,8 @@ def bench(*wrong: str) -> Set:
     return Set("harbor", folder=raw.terminal_bench, wrong=("static", *wrong))
 
 
-def no_tasks(env: str, lacks: str, *says: str, right: bool = False) -> Set:
-    return Set(env, lacks=lacks, says=says, kinds=(lacks,), wrong=() if right else (lacks,))
+def no_tasks(env: str, lacks: str, *says: str) -> Set:
+    return Set(env, lacks=lacks, says=says, kinds=(lacks,))
 
 
 def challenges(*wrong: str) -> Set:
@@ -88,16 +88,15 @@ SETS = {
     "agentbench-dbbench": Set("sql", raw.asking("description"), wrong=("counts",)),
     "agentbench-os": Set("bash", raw.agentbench_os, kinds=("files",), wrong=("counts", "files")),
     "spider2": no_tasks("sql", "gold", "gold"),
-    "kaggledbqa": Set("sql", raw.kaggledbqa, kinds=("databases", "question"), wrong=("question",)),
-    "classeval": Set("python", raw.asking("skeleton"), wrong=("counts",)),
+    "kaggledbqa": Set("sql", raw.kaggledbqa, kinds=("databases", "question")),
+    "classeval": Set("python", raw.asking("skeleton")),
     "mxeval": Set(
         "python",
         raw.completion,
         kinds=("language", "question"),
-        wrong=("language", "question"),
     ),
     "odex": Set("python", raw.asking("intent")),
-    "quixbugs": no_tasks("python", "question", right=True),
+    "quixbugs": no_tasks("python", "question"),
     "debugbench": no_tasks("python", "tests", "tests"),
     "cruxeval": no_tasks("python", "question"),
     "defog-sql-eval": no_tasks("sql", "columns", ADVICE, "--query-field"),
@@ -297,9 +296,8 @@ def test_a_static_check_names_what_cannot_be_played(world: Path, name: str) -> N
     assert [task for task in unplayable if json.dumps(task) not in findings] == []
 
 
-@pytest.mark.xfail(strict=True, raises=KeyError, reason=FILES)
 def test_naming_the_gold_alone_is_no_bug(world: Path) -> None:
-    """Where `query` is the column of the gold, which the advice asks to name today."""
+    """Where `query` is the column of the gold."""
     for file in raw.record_files(world / "defog-sql-eval"):
         with pytest.raises(IntercodeError):
             intercode.prepare("sql", max_turns=None, data=file, gold_fields=["query"])

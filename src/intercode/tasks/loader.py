@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -89,6 +90,7 @@ def read_tasks(
     names: Mapping[str, str] | None = None,
     decided_by: Sequence[str] = (),
     judged_by: Sequence[str] = (),
+    gold_pattern: re.Pattern[str] | None = None,
     unread: Sequence[str] = (),
     between: str = ";\n",
     records: Callable[[Path], Records] | None = None,
@@ -105,7 +107,8 @@ def read_tasks(
     by it. `gold_fields` name the fields of that record that hold golds; a record may leave some of
     them empty, and all of them if it has one of the fields `decided_by`, whose tests decide.
     `judged_by` are the fields `order_counts` and `answer_form` that decide here, and `unread` those
-    of `DECIDING` that nothing reads. `between` joins the parts of a gold that is a list.
+    of `DECIDING` that nothing reads. `gold_pattern` matches what can be a gold without tests; None:
+    any text. `between` joins the parts of a gold that is a list.
     `names` are other names of `query`, `id` and `db`: ``{"query": "question"}``. Raises
     `UsageError` when the file cannot be read at all or `preprocess` raises, `DataError` when its
     content is malformed or none of its records can be read.
@@ -115,6 +118,12 @@ def read_tasks(
         raise UsageError(f"limit must be at least 1, not {limit}")
     if not present(path):
         raise UsageError(f"{path}: no such file")
+    names = names or {}
+    if (asked := names.get("query", "query")) in gold_fields:
+        raise UsageError(
+            f"the field {asked!r} cannot be both a gold and the query; "
+            "name the one with the query by --query-field"
+        )
     located = (
         read_file(path, root)
         if records is None
@@ -135,8 +144,12 @@ def read_tasks(
                         f"{where}: field {name!r} affects scoring, but nothing here reads it; "
                         "write it as tests that this environment knows, or remove it"
                     )
+            _require_encodable(record, where)
+            lacking = _lacking(record, gold_fields, names, decided_by)
+            if lacking:
+                raise _missing(lacking, record, where, asked, gold_pattern, decided_by)
             task = _to_task(
-                record, index, where, gold_fields, names or {}, decided_by, judged_by, between
+                record, index, where, gold_fields, names, decided_by, judged_by, between
             )
             if (earlier := numbers.setdefault(task.id, index + 1)) != index + 1:
                 raise DataError(
@@ -198,6 +211,35 @@ def _from_layout(record: Record, layouts: Sequence[Layout], where: str) -> Recor
     return record
 
 
+def _require_encodable(record: Record, where: str) -> None:
+    for field in record.items():
+        try:
+            json.dumps(field, ensure_ascii=False, skipkeys=True, default=str).encode()
+        except UnicodeEncodeError as error:  # such a text can neither be executed nor stored
+            raise DataError(
+                f"{where}: field {field[0]!r} holds half a surrogate pair; remove it"
+            ) from error
+
+
+def _is_absent(value: object) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _lacking(
+    record: Record, gold_fields: Sequence[str], names: Mapping[str, str], decided_by: Sequence[str]
+) -> dict[str, str]:
+    """Return the fields that a record lacks, by what they are for: ``{"query": "question"}``."""
+    fields = {name for name, value in record.items() if not _is_absent(value)}
+    has_gold = any(record.get(name) not in (None, "") for name in (*gold_fields, "golds"))
+    lacking = {}
+    if not (has_gold or gold_fields[0] in fields or record.keys() & set(decided_by)):
+        lacking["gold"] = gold_fields[0]
+    for purpose, name in {"query": "query", **names}.items():
+        if name not in fields:
+            lacking[purpose] = name
+    return lacking
+
+
 def _to_task(
     record: Record,
     index: int,
@@ -208,28 +250,8 @@ def _to_task(
     judged_by: Sequence[str],
     between: str,
 ) -> Task:
-    absent = {
-        name
-        for name, value in record.items()
-        if value is None or (isinstance(value, float) and math.isnan(value))
-    }
-    fields = {name: value for name, value in record.items() if name not in absent}
-    for field in record.items():
-        try:
-            json.dumps(field, ensure_ascii=False, skipkeys=True, default=str).encode()
-        except UnicodeEncodeError as error:  # such a text can neither be executed nor stored
-            raise DataError(
-                f"{where}: field {field[0]!r} holds half a surrogate pair; remove it"
-            ) from error
+    fields = {name: value for name, value in record.items() if not _is_absent(value)}
     has_tests = any(name in record for name in decided_by)
-    lacking = {
-        ours: name for ours, name in {"query": "query", **names}.items() if name not in fields
-    }
-    has_gold = any(fields.get(name) not in (None, "") for name in (*gold_fields, "golds"))
-    if not (has_tests or has_gold or gold_fields[0] in fields):
-        lacking = {"gold": gold_fields[0], **lacking}
-    if lacking:
-        raise _missing(lacking, record, where)
     golds = _golds(fields, gold_fields, where, between, optional=has_tests)
     for ours, name in names.items():
         fields[ours] = fields.pop(name)
@@ -264,16 +286,38 @@ def _to_task(
     return task
 
 
-def _missing(lacking: Mapping[str, str], record: Record, where: str) -> DataError:
-    options = {"gold": "--gold-fields"}
+def _missing(
+    lacking: Mapping[str, str],
+    record: Record,
+    where: str,
+    asked: str,
+    gold_pattern: re.Pattern[str] | None,
+    decided_by: Sequence[str],
+) -> DataError:
+    """Return an error that says what to do: to name the fields, where that makes the record
+    playable. `asked` is the name of the query's field."""
     names = " and ".join(repr(name) for name in lacking.values())
     what = f"field {names} is" if len(lacking) == 1 else f"fields {names} are"
+    text = f"{where}: {what} missing; the record has {', '.join(map(str, record))}"
+    texts = [name for name, value in record.items() if name != "id" and isinstance(value, str)]
+    can_name, purposes = len(texts) > 1, [*lacking]
+    if gold_pattern is not None:
+        golds = [name for name in texts if gold_pattern.match(record[name])]
+        can_name = 0 < len(golds) < len(texts)
+        if asked in golds:
+            purposes.append("query")
+    if "gold" in lacking and not can_name:
+        tests = f", and it has no tests ({', '.join(decided_by)})" if decided_by else ""
+        return DataError(
+            f"{text}: none of these can be its gold{tests}; "
+            "--preprocess FILE:FUNCTION converts a layout that is not read here"
+        )
+    options = {"gold": "--gold-fields"}
     advice = ", ".join(
-        f"the one with its {field} by {options.get(field, f'--{field}-field')}" for field in lacking
+        f"the one with its {purpose} by {options.get(purpose, f'--{purpose}-field')}"
+        for purpose in purposes
     )
-    return DataError(
-        f"{where}: {what} missing; the record has {', '.join(map(str, record))}: name {advice}"
-    )
+    return DataError(f"{text}: name {advice}")
 
 
 def near_fields(

@@ -20,6 +20,7 @@ test by its number, from 1.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +35,7 @@ from intercode.envs.judges.tests import Tests, TestsJudge
 from intercode.envs.python.grading import PATIENCE, Result
 from intercode.envs.python.judge import AssertsJudge, Reward, Tell, with_submission
 from intercode.envs.python.language import LANGUAGE
-from intercode.envs.python.layouts import LAYOUTS
+from intercode.envs.python.layouts import LAYOUTS, other_language
 from intercode.envs.python.lint import lint
 from intercode.envs.python.options import SECONDS, PythonOptions
 from intercode.envs.python.sessions import PythonSpec
@@ -45,7 +46,7 @@ from intercode.envs.verify import FIELD_NAMES, check_fields, read_verifiers
 from intercode.envs.verify import facts as verify_facts
 from intercode.envs.workspace import prepare_workspaces
 from intercode.errors import DataError, UsageError
-from intercode.options import EnvOptions
+from intercode.options import NOTHING, EnvOptions
 from intercode.reading import present
 from intercode.tasks import DataSet, Preprocess, Record
 from intercode.types import Score, Task, TaskIssue
@@ -66,6 +67,12 @@ _ASSERTS = (
     *("script", "hidden_script"),
 )
 _ENDED = "Wrong. The tests have ended the interpreter; the files stay as they are."
+_LANGUAGES = """
+bash c c# c++ clojure cpp cs csharp d dart elixir elm erlang fortran go golang haskell hs java
+javascript jl js julia kotlin kt lua matlab ml nim objective-c ocaml perl php pl powershell r racket
+rb rkt rs ruby rust scala sh shell sql swift ts typescript zig
+"""
+"""What the field `language` of a record says, in lower case, if its answer is not Python."""
 _OF_BASH = (*("image", "setup", "env"), *("action_seconds", "memory", "processes", "disk"))
 """Fields of a record that only Bash's worlds obey."""
 
@@ -86,6 +93,7 @@ class PythonEnv(JudgedEnv):
     session_noun = "interpreter"
     layouts = LAYOUTS
     decided_by = (*_ASSERTS, "verify")
+    gold_pattern = re.compile(NOTHING)
     fields = (
         *("expected", "hidden_expected", "test_setup_code", "preamble", "completes", "tolerant"),
         *("unplayable", "name", *FIELD_NAMES),
@@ -241,12 +249,18 @@ class PythonEnv(JudgedEnv):
 
 
 def _checked(preprocess: Preprocess) -> Preprocess:
-    """Return `preprocess` followed by a check of a record with `verify`, which raises
-    `DataError`."""
+    """Return `preprocess` followed by a check of a record for another language, or with `verify`,
+    which raises `DataError`."""
 
     def check(record: Record) -> Record:
         record = preprocess(record)
-        if not isinstance(record, dict) or record.get("verify") is None:
+        if not isinstance(record, dict):
+            return record
+        language = str(record.get("language"))
+        is_own = record.keys() & {"gold", "verify"}
+        if not is_own and language.lower() in _LANGUAGES.split():
+            raise DataError(other_language(language))
+        if record.get("verify") is None:
             return record
         check_fields(record)
         given = [name for name, value in record.items() if value not in (None, "", [], {})]

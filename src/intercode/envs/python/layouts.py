@@ -5,8 +5,9 @@
     HumanEval       prompt, test, entry_point, canonical_solution  → tests: one that calls check
     HumanEval+      prompt, entry_point, canonical_solution,       → tests, hidden: the reference
     and MBPP+       base_input, plus_input, atol                     solution on each input
-    BigCodeBench    instruct_prompt, complete_prompt, code_prompt, → script that runs the class
-                    canonical_solution, test, entry_point            TestCases of unittest
+    BigCodeBench    instruct_prompt, complete_prompt, code_prompt, → script that runs the test's
+                    canonical_solution, test, entry_point            classes of unittest
+    ClassEval       skeleton, test, solution_code, class_name      → the same
     MBPP            text or prompt, code, test_list                → tests
     APPS            question, input_output, solutions              → cases
     CodeContests    description, public_tests, private_tests,      → cases, hidden_cases
@@ -101,15 +102,18 @@ _RUN_CASES = """
 import os as _os, sys as _sys, unittest as _unittest
 _result, _out = _unittest.TestResult(), _os.dup(1)
 _os.dup2(_os.open(_os.devnull, _os.O_WRONLY), 1)
-_unittest.defaultTestLoader.loadTestsFromTestCase(TestCases).run(_result)
+for _cases in list(globals().values()):
+    if isinstance(_cases, type) and issubclass(_cases, _unittest.TestCase):
+        if not _cases.__module__.startswith("unittest"):
+            _unittest.defaultTestLoader.loadTestsFromTestCase(_cases).run(_result)
 _sys.stdout.flush()
 _os.dup2(_out, 1)
 for _case, _trace in _result.errors + _result.failures:
     raise AssertionError(f"{_case}: {_trace.strip().splitlines()[-1]}")
-assert _result.testsRun, "TestCases has no test"
+assert _result.testsRun, "there is no test"
 print("passed")
 """
-"""Ends a test of BigCodeBench, in place of `unittest.main()`, which a test may call itself if its
+"""Ends a test of unittest, in place of `unittest.main()`, which a test may call itself if its
 `__name__` is `__main__`. What the answer prints meanwhile does not count."""
 
 
@@ -124,9 +128,7 @@ def _read_humaneval(record: Record) -> Record:
 def _read_humaneval_x(record: Record) -> Record:
     language = str(record.get("task_id")).partition("/")[0]
     if language != "Python":
-        raise DataError(
-            f"is for {language}, and here answers are Python; `verify` runs any program"
-        )
+        raise DataError(other_language(language))
     prompt = _text(record, "prompt")
     functions = re.findall(r"^def (\w+)", _text(record, "declaration"), re.MULTILINE)
     converted = _completed(record, functions[-1] if functions else "", prompt)
@@ -137,6 +139,11 @@ def _read_humaneval_x(record: Record) -> Record:
         "test_setup_code": before,
         "preamble": before,
     }
+
+
+def other_language(name: str) -> str:
+    """Return why a record for this programming language is left out."""
+    return f"is for {name}, and here answers are Python; `verify` runs any program"
 
 
 def _read_odex(record: Record) -> Record:
@@ -189,9 +196,27 @@ def _read_bigcodebench(record: Record) -> Record:
         **_completed(record, name, _text(record, "code_prompt")),
         "query": _text(record, "instruct_prompt"),
         "completes": _text(record, "complete_prompt"),
-        "script": f'__name__ = "test"\n{_text(record, "test")}\n{_RUN_CASES}',
-        "expected": "passed",
+        **_unittests(record),
     }
+
+
+def _read_classeval(record: Record) -> Record:
+    """The tests set attributes of the answer's objects, so they run in its process."""
+    imports = "\n".join(record["import_statement"])
+    skeleton = f"{imports}\n\n{_text(record, 'skeleton')}".strip()
+    return {
+        **_with_id(record, "task_id"),
+        "query": f"Write this class in full:\n\n{skeleton}",
+        "gold": f"{imports}\n\n{_text(record, 'solution_code')}",
+        "name": _text(record, "class_name"),
+        "preamble": imports,
+        **_unittests(record),
+    }
+
+
+def _unittests(record: Record) -> Record:
+    script = f'__name__ = "test"\n{_text(record, "test")}\n{_RUN_CASES}'
+    return {"script": script, "expected": "passed"}
 
 
 def _completed(record: Record, name: str, prompt: str) -> Record:
@@ -371,6 +396,7 @@ LAYOUTS: tuple[Layout, ...] = (
         ("instruct_prompt", "complete_prompt", "code_prompt", *_COMPLETED[1:], "test"),
         _read_bigcodebench,
     ),
+    (("skeleton", "test", "solution_code", "class_name", "import_statement"), _read_classeval),
     (("text", "code", "test_list"), _read_mbpp),
     (("prompt", "code", "test_list"), _read_mbpp),
     (("question", "input_output"), _read_apps),

@@ -14,6 +14,7 @@ task must be solved there too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -51,6 +52,9 @@ class SqlEnv(JudgedEnv):
     layouts = LAYOUTS
     fields = ("db", "db_id", "evidence", "order_counts", "preprocess_sql", TEST_CASES, FOLLOW_UP)
     judged_by = ("order_counts",)
+    gold_pattern = re.compile(
+        r"[\s(]*(?:SELECT|WITH|INSERT|UPDATE|DELETE|REPLACE|CREATE|ALTER)\s", re.I
+    )
     rewards: ClassVar = {
         "exact": "intercode.envs.sql.compare:sql_exact",
         "bird": "intercode.envs.sql.compare:sql_bird",
