@@ -16,7 +16,8 @@ from orchard import plays, skip_unless_there
 import intercode
 from intercode.agents import gold, noop
 from intercode.envs.sql.compare import sql_bird
-from intercode.errors import DataError
+from intercode.envs.sql.env import SqlEnv
+from intercode.errors import DataError, EntryLeftOut
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
 from intercode.tasks import load_tasks
@@ -117,6 +118,59 @@ def test_a_published_layout_is_read_and_judged(
             for task in factory.tasks:
                 assert play(env, task, agent, None, BudgetTracker()).reward == reward
         assert not plays(env, factory.tasks[0].id, "SELECT 1").success
+
+
+def dbbench(type: str, label: list[str], query: str, rows: Any = ()) -> dict[str, Any]:
+    """A record of AgentBench's DBBench with our words."""
+    columns = [{"name": name, "type": "TEXT"} for name in ("Kind", "Price\\neuro")]
+    named = {"columns": columns, "rows": rows or [["pear", "2"], ["Bob's \\plum", "3"]]}
+    return {
+        "description": "Look.",
+        "label": label,
+        "type": [type],
+        "table": {"table_name": "Fruit List", "table_info": named},
+        "add_description": "The name of this table is Fruit List.",
+        "sql": {"query": query, "length": len(query)},
+    }
+
+
+LABELLED = [
+    dbbench("other", ["Bob's \\plum"], "SELECT wrong"),
+    dbbench("aggregation-SUM", ["5.0"], "SELECT wrong"),
+    dbbench("other", ["2", "3"], "SELECT wrong"),
+    dbbench("INSERT", ["[]"], "INSERT INTO `Fruit List` VALUES ('fig', 4)"),
+    dbbench("other", [], "SELECT wrong"),
+    dbbench("other", ["pear"], "SELECT wrong", [["pear"]]),
+]
+LABELLED_ANSWERS = {
+    "0": ["SELECT Kind FROM `Fruit List` WHERE Kind LIKE 'Bob%'"],
+    "1": ["SELECT SUM(`Price\\neuro`) FROM `Fruit List`", "SELECT '5.0'"],
+    "2": ["SELECT `Price\\neuro` FROM `Fruit List`", "SELECT 2, 3"],
+    "3": [
+        "INSERT INTO `Fruit List` VALUES ('fi', '4');"
+        " UPDATE `Fruit List` SET Kind = 'fig' WHERE Kind = 'fi'",
+    ],
+}
+"""Right answers to the first records by their ids."""
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "mariadb"])
+def test_a_table_in_the_record_is_made_and_a_label_is_returned(folder: Path, engine: str) -> None:
+    skip_unless_there(engine)
+    (folder / "dbbench.jsonl").write_text("\n".join(map(json.dumps, LABELLED)))
+    with pytest.warns(EntryLeftOut, match=r"line 5: its label is \[\], which no rows"):
+        factory = intercode.prepare("sql", data=str(folder / "dbbench.jsonl"), engine=engine)
+    with closing(factory()) as env:
+        for id, answers in LABELLED_ANSWERS.items():
+            (task,) = (task for task in factory.tasks if task.id == id)
+            rewards = [play(env, task, who, None, BudgetTracker()).reward for who in (gold, noop)]
+            assert rewards == [1.0, 0.0]
+            assert all(plays(env, id, answer).success for answer in answers)
+        assert not plays(env, "1", "SELECT 5 UNION ALL SELECT 5").success
+        # an odd row is the data's fault, and that task's alone
+        with pytest.raises(DataError, match="preprocess_sql fails"):
+            env.reset(options={"task": "5"})
+    assert not list(SqlEnv.lint(factory.tasks[0]))
 
 
 def test_the_order_of_rows_counts_as_the_set_says_and_missing_golds_are_told(folder: Path) -> None:

@@ -185,7 +185,7 @@ def reward(env: InterCodeEnv, task: str, *actions: str) -> float:
     return env.step("submit")[1]
 
 
-@pytest.mark.parametrize("name", rows(PLAYED, {FILES: ["dbbench.jsonl", "agentbench_os_one.json"]}))
+@pytest.mark.parametrize("name", rows(PLAYED, {FILES: ["agentbench_os_one.json"]}))
 def test_a_published_layout_is_played(cases: Path, tree: Path, name: str) -> None:
     needs_bwrap()
     factory = prepare(cases, name, PLAYED[name], tree)

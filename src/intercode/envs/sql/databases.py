@@ -284,9 +284,12 @@ def prepare_databases(data: DataSet, options: SqlOptions, *, paper: bool) -> Dat
             "give the databases with --dump FILE or with --databases DIR, not with both"
         )
     source = options.dump or options.databases or data.databases
-    if not source:
+    if source:
+        content = read_databases(Path(source))
+    elif all(texts_in(task, "preprocess_sql") for task in data.tasks):
+        content = Databases.of_scripts("portable", {"main": [""]})
+    else:
         raise UsageError("there are no databases; name them with --dump FILE or --databases DIR")
-    content = read_databases(Path(source))
     make_engine = engine_maker(options.engine, content)
     make_variant = None
     if options.robust or (not paper and any(task.general for task in data.tasks)):

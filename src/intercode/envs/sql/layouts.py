@@ -5,14 +5,24 @@
     SParC     database_id, interaction, final; the task is the final question. CoSQL has it too
     LiveSQLBench                   instance_id, selected_database, query, sol_sql, conditions
     BIRD-Interact                  the same, and amb_user_query: the ambiguous query that is asked
+    DBBench   description, table, label, type; the table is in the record. The gold returns the
+              label, as texts or as numbers, in a column or in a row; of a task that changes the
+              table, it is the published statement
 
 Other fields are unchanged.
 """
 
 from __future__ import annotations
 
+import re
+
+from intercode.envs.sql.dialect import write_standard_text
 from intercode.envs.sql.documents import read_interact
+from intercode.errors import DataError
 from intercode.tasks import Layout, Record
+
+_CHANGES = {"INSERT", "UPDATE", "DELETE"}
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 def _read_bird(record: Record) -> Record:
@@ -35,6 +45,53 @@ def _read_livesqlbench(record: Record) -> Record:
     return read_interact(record, converted) if record.get("amb_user_query") else converted
 
 
+def _read_dbbench(record: Record) -> Record:
+    """As in the set's harness, all columns are texts."""
+    name, info = _quoted(record["table"]["table_name"]), record["table"]["table_info"]
+    columns = ", ".join(f"{_quoted(column['name'])} TEXT" for column in info["columns"])
+    rows = ",\n".join(f"({', '.join(map(_literal, row))})" for row in info["rows"])
+    converted = {
+        **record,
+        "query": f"{record['description']}\n\n{record.get('add_description') or ''}".rstrip(),
+        "preprocess_sql": [f"CREATE TABLE {name} ({columns})"],
+        "table": None,
+    }
+    if rows:
+        converted["preprocess_sql"].append(f"INSERT INTO {name} VALUES {rows}")
+    if _CHANGES.isdisjoint(record["type"]):
+        converted["golds"], converted["golds_are"] = _returning(record["label"]), "forms"
+    else:
+        converted["gold"] = record["sql"]["query"]
+    return converted
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _literal(value: object) -> str:
+    """Return a value as a text of both engines. MariaDB reads escapes in texts."""
+    if value is None:
+        return "NULL"
+    text = str(value)
+    return f"CAST(X'{text.encode().hex()}' AS CHAR)" if "\\" in text else write_standard_text(text)
+
+
+def _returning(label: object) -> list[str]:
+    """Return statements that return the answers of a label, of which only the texts are known: as
+    texts and, if they are numbers, as numbers; several in a column and in a row."""
+    values = label if isinstance(label, list) else [label]
+    if not values or not all(isinstance(value, str) and value for value in values):
+        raise DataError(f"its label is {label!r:.60}, which no rows of one column can be")
+    forms = [[*map(_literal, values)]]
+    if all(map(_NUMBER.fullmatch, values)):
+        forms.append(values)
+    golds = []
+    for form in forms:
+        golds += ["SELECT " + " UNION ALL SELECT ".join(form), "SELECT " + ", ".join(form)]
+    return [*dict.fromkeys(golds)]
+
+
 def _renamed(record: Record, **names: str) -> Record:
     return {names.get(name, name): value for name, value in record.items()}
 
@@ -44,4 +101,5 @@ LAYOUTS: tuple[Layout, ...] = (
     (("question", "query", "db_id"), _read_spider),
     (("database_id", "interaction", "final"), _read_sparc),
     (("instance_id", "selected_database", "sol_sql"), _read_livesqlbench),
+    (("description", "table", "label", "type"), _read_dbbench),
 )

@@ -11,7 +11,7 @@ with the reason. A Dockerfile that does not build is an error of its task.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -47,18 +47,12 @@ class HarborEnv(BashEnv):
     def prepare_world(cls, data: DataSet, options: BashOptions) -> World:
         """Leave out the tasks that cannot be played here, and let `--image` stand in for the images
         that cannot be pulled."""
-        keep = isinstance(options, HarborOptions) and options.everything
-        left_out = [
-            (task, TaskIssue(why, kind))
-            for task in data.tasks
-            for why, kind in task.extra.get("unplayable", ())
-            if not (keep and kind == "needs_network") and not (options.image and why == NO_IMAGE)
-        ]
-        unplayable = {task.id for task, _ in left_out}
+        issues = cls.lint_files(data, options)
+        left_out = [(task, issue) for task in data.tasks for issue in issues[task.id]]
         tasks = tuple(
             _on_stand_in(task) if options.image else task
             for task in data.tasks
-            if task.id not in unplayable
+            if not issues[task.id]
         )
         if not tasks:
             raise UsageError(none_playable(left_out))
@@ -69,6 +63,20 @@ class HarborEnv(BashEnv):
             facts=lambda: {"network": NO_NETWORK, **world.facts()},
             left_out=[*left_out, *world.left_out],
         )
+
+    @classmethod
+    def lint_files(cls, data: DataSet, options: BashOptions) -> Mapping[str, Sequence[TaskIssue]]:
+        """Return why the tasks cannot be played here."""
+        keep = isinstance(options, HarborOptions) and options.everything
+        return {
+            task.id: [
+                TaskIssue(why, kind)
+                for why, kind in task.extra.get("unplayable", ())
+                if not (keep and kind == "needs_network")
+                and not (options.image and why == NO_IMAGE)
+            ]
+            for task in data.tasks
+        }
 
     @classmethod
     def image_facts(cls, spec: WorkspaceSpec, tasks: Iterable[Task]) -> Mapping[str, Any]:
