@@ -106,7 +106,7 @@ class WorkspaceSpec:
     process survives the building of an image). `probe` is Bash code that runs after the episode and
     prints what else the reward should see. `build` makes the template with another image,
     `build_service` that of a service, from an image and a tree. `services` are started with each
-    episode.
+    episode. `session_start` is executed in the agent's own shell, before its first action.
     """
 
     provider: Provider[Any]
@@ -121,6 +121,7 @@ class WorkspaceSpec:
     network: Network = "none"
     build_service: Callable[[str | None, str | None], Start] | None = None
     services: Sequence[Service] = ()
+    session_start: str | None = None
     program: ClassVar[Program] = "bash"
     _task_specs: dict[tuple[object, ...], WorkspaceSpec] = field(
         default_factory=dict, compare=False, repr=False
@@ -138,13 +139,15 @@ class WorkspaceSpec:
 
     def for_task(self, task: Task) -> WorkspaceSpec:
         """Return this spec, or, if the task's record has an `image`, a `setup`, a `cwd`, an `env`,
-        limits or `services`, a spec with these, built at the first call."""
+        limits, a `session_start` or `services`, a spec with these, built at the first call."""
         image, setup, cwd = (task.extra.get(name) for name in ("image", "setup", "cwd"))
+        session_start = task.extra.get("session_start")
         variables: Mapping[str, str] = task.extra.get("env") or {}
         limits = self.limits and self.limits.changed_by(task.extra)
-        if (image, setup, cwd, variables, limits) == (None, None, None, {}, self.limits):
+        own = image, setup, cwd, session_start
+        if (*own, variables, limits) == (None, None, None, None, {}, self.limits):
             return self.with_services(task)
-        key = image, setup, cwd, tuple(variables.items()), limits
+        key = *own, tuple(variables.items()), limits
         with _template_lock:
             if key not in self._task_specs:
                 template = self._build_template(task.id, image, setup)
@@ -155,6 +158,7 @@ class WorkspaceSpec:
                     template=template,
                     limits=limits,
                     cwd=cwd,
+                    session_start=session_start,
                     environment={**usual, **variables} if variables else self.environment,
                     _task_specs={},
                 )
@@ -508,6 +512,11 @@ class Workspace:
             done = self._run_script(self.spec.start)
             if done.exit_code != 0:
                 raise _script_error("the start script", done)
+        if self.spec.session_start:
+            self._clean = False
+            done = self.sandbox.exec(self.spec.session_start)
+            if done.exit_code != 0:
+                raise _script_error("the field `session_start`", done)
 
     def execute(self, action: str) -> ExecResult:
         """Execute one action in the session. A stateless session behaves as in InterCode v1."""

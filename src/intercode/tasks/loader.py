@@ -144,12 +144,16 @@ def read_tasks(
                         f"{where}: field {name!r} affects scoring, but nothing here reads it; "
                         "write it as tests that this environment knows, or remove it"
                     )
-            _require_encodable(record, where)
-            lacking = _lacking(record, gold_fields, names, decided_by)
-            if lacking:
-                raise _missing(lacking, record, where, asked, gold_pattern, decided_by)
             task = _to_task(
-                record, index, where, gold_fields, names, decided_by, judged_by, between
+                record,
+                index,
+                where,
+                gold_fields,
+                names,
+                decided_by,
+                judged_by,
+                gold_pattern,
+                between,
             )
             if (earlier := numbers.setdefault(task.id, index + 1)) != index + 1:
                 raise DataError(
@@ -211,35 +215,6 @@ def _from_layout(record: Record, layouts: Sequence[Layout], where: str) -> Recor
     return record
 
 
-def _require_encodable(record: Record, where: str) -> None:
-    for field in record.items():
-        try:
-            json.dumps(field, ensure_ascii=False, skipkeys=True, default=str).encode()
-        except UnicodeEncodeError as error:  # such a text can neither be executed nor stored
-            raise DataError(
-                f"{where}: field {field[0]!r} holds half a surrogate pair; remove it"
-            ) from error
-
-
-def _is_absent(value: object) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _lacking(
-    record: Record, gold_fields: Sequence[str], names: Mapping[str, str], decided_by: Sequence[str]
-) -> dict[str, str]:
-    """Return the fields that a record lacks, by what they are for: ``{"query": "question"}``."""
-    fields = {name for name, value in record.items() if not _is_absent(value)}
-    has_gold = any(record.get(name) not in (None, "") for name in (*gold_fields, "golds"))
-    lacking = {}
-    if not (has_gold or gold_fields[0] in fields or record.keys() & set(decided_by)):
-        lacking["gold"] = gold_fields[0]
-    for purpose, name in {"query": "query", **names}.items():
-        if name not in fields:
-            lacking[purpose] = name
-    return lacking
-
-
 def _to_task(
     record: Record,
     index: int,
@@ -248,10 +223,32 @@ def _to_task(
     names: Mapping[str, str],
     decided_by: Sequence[str],
     judged_by: Sequence[str],
+    gold_pattern: re.Pattern[str] | None,
     between: str,
 ) -> Task:
-    fields = {name: value for name, value in record.items() if not _is_absent(value)}
+    absent = {
+        name
+        for name, value in record.items()
+        if value is None or (isinstance(value, float) and math.isnan(value))
+    }
+    fields = {name: value for name, value in record.items() if name not in absent}
+    for field in record.items():
+        try:
+            json.dumps(field, ensure_ascii=False, skipkeys=True, default=str).encode()
+        except UnicodeEncodeError as error:  # such a text can neither be executed nor stored
+            raise DataError(
+                f"{where}: field {field[0]!r} holds half a surrogate pair; remove it"
+            ) from error
     has_tests = any(name in record for name in decided_by)
+    lacking = {
+        ours: name for ours, name in {"query": "query", **names}.items() if name not in fields
+    }
+    has_gold = any(fields.get(name) not in (None, "") for name in (*gold_fields, "golds"))
+    if not (has_tests or has_gold or gold_fields[0] in fields):
+        lacking = {"gold": gold_fields[0], **lacking}
+    if lacking:
+        asked = names.get("query", "query")
+        raise _missing(lacking, record, where, asked, decided_by, gold_pattern)
     golds = _golds(fields, gold_fields, where, between, optional=has_tests)
     for ours, name in names.items():
         fields[ours] = fields.pop(name)
@@ -291,8 +288,8 @@ def _missing(
     record: Record,
     where: str,
     asked: str,
-    gold_pattern: re.Pattern[str] | None,
     decided_by: Sequence[str],
+    gold_pattern: re.Pattern[str] | None,
 ) -> DataError:
     """Return an error that says what to do: to name the fields, where that makes the record
     playable. `asked` is the name of the query's field."""
@@ -300,23 +297,21 @@ def _missing(
     what = f"field {names} is" if len(lacking) == 1 else f"fields {names} are"
     text = f"{where}: {what} missing; the record has {', '.join(map(str, record))}"
     texts = [name for name, value in record.items() if name != "id" and isinstance(value, str)]
-    can_name, purposes = len(texts) > 1, [*lacking]
+    options = {name: f"--{name}-field" for name in lacking}
+    can_name = len(texts) > 1
     if gold_pattern is not None:
         golds = [name for name in texts if gold_pattern.match(record[name])]
         can_name = 0 < len(golds) < len(texts)
         if asked in golds:
-            purposes.append("query")
-    if "gold" in lacking and not can_name:
-        tests = f", and it has no tests ({', '.join(decided_by)})" if decided_by else ""
-        return DataError(
-            f"{text}: none of these can be its gold{tests}; "
-            "--preprocess FILE:FUNCTION converts a layout that is not read here"
-        )
-    options = {"gold": "--gold-fields"}
-    advice = ", ".join(
-        f"the one with its {purpose} by {options.get(purpose, f'--{purpose}-field')}"
-        for purpose in purposes
-    )
+            options["query"] = "--query-field"
+    if "gold" in lacking:
+        options["gold"] = "--gold-fields"
+        if not can_name:
+            return DataError(
+                f"{text}: none of these can be its gold, and it has no tests "
+                f"({', '.join(decided_by)}); --preprocess FILE:FUNCTION converts other layouts"
+            )
+    advice = ", ".join(f"the one with its {name} by {option}" for name, option in options.items())
     return DataError(f"{text}: name {advice}")
 
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from intercode.envs.bash.answers import Ruling, compare_answers
 from intercode.envs.bash.wording import asks_to_print, word_set
@@ -55,11 +56,13 @@ _ATTRIBUTES = [
 
 def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
     """Return 1 if the agent's effects, answer and probe output equal the gold's, otherwise 0, with
-    one part for each.
+    one part for each; without the files if they do not count (`files_count`).
 
     The score is ambiguous if only the answers differ and the agent's answer contains most words of
     the gold's.
     """
+    if task.extra.get("files_count") is False:
+        agent, gold = replace(agent, changes={}), replace(gold, changes={})
     effects = _compare_effects(agent.changes, gold.changes, task)
     answer = _compare_output(agent, gold, task)
     rulings = {"files": effects, "answer": answer}

@@ -54,6 +54,7 @@ _NO_ANSWER = (
 _FIELDS = {
     "image": "the name of an image, or a path next to the task file",
     "setup": "a Bash script",
+    "session_start": "Bash code",
 }
 
 
@@ -92,8 +93,8 @@ class BashEnv(JudgedEnv):
     layouts = LAYOUTS
     decided_by = ("verify",)
     fields = (
-        *("setup", "image", "action_seconds", "memory", "processes", "disk"),
-        *("order_counts", "answer_form", "cwd", "env", "services", *FIELD_NAMES),
+        *("setup", "session_start", "image", "action_seconds", "memory", "processes", "disk"),
+        *("order_counts", "answer_form", "files_count", "cwd", "env", "services", *FIELD_NAMES),
     )
     judged_by = ("order_counts", "answer_form")
     rewards: ClassVar = {

@@ -176,7 +176,7 @@ def split_dump(text: str, default: str | None = None) -> dict[str, tuple[str, ..
     """
 
     def beginning(name: str, charset: str = "") -> list[str]:
-        return [f"CREATE DATABASE {_in_backticks(name)}{charset}", f"USE {_in_backticks(name)}"]
+        return [f"CREATE DATABASE {in_backticks(name)}{charset}", f"USE {in_backticks(name)}"]
 
     def adapt(schema: str) -> str:
         return _DEFINER.sub("", _FOREIGN_COLLATION.sub(_KNOWN_COLLATION, schema))
@@ -198,7 +198,7 @@ def split_dump(text: str, default: str | None = None) -> dict[str, tuple[str, ..
     return {name: tuple(lines) for name, lines in databases.items() if len(lines) > 2}
 
 
-def _in_backticks(name: str) -> str:
+def in_backticks(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 

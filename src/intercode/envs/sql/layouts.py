@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 
+from intercode.envs.sql.databases import in_backticks
 from intercode.envs.sql.dialect import write_standard_text
 from intercode.envs.sql.documents import read_interact
 from intercode.errors import DataError
@@ -47,8 +48,8 @@ def _read_livesqlbench(record: Record) -> Record:
 
 def _read_dbbench(record: Record) -> Record:
     """As in the set's harness, all columns are texts."""
-    name, info = _quoted(record["table"]["table_name"]), record["table"]["table_info"]
-    columns = ", ".join(f"{_quoted(column['name'])} TEXT" for column in info["columns"])
+    name, info = in_backticks(record["table"]["table_name"]), record["table"]["table_info"]
+    columns = ", ".join(f"{in_backticks(column['name'])} TEXT" for column in info["columns"])
     rows = ",\n".join(f"({', '.join(map(_literal, row))})" for row in info["rows"])
     converted = {
         **record,
@@ -63,10 +64,6 @@ def _read_dbbench(record: Record) -> Record:
     else:
         converted["gold"] = record["sql"]["query"]
     return converted
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _literal(value: object) -> str:
