@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from base_image import base_image
 from faults import FILES, definitions, rows
 from kept import needs_bwrap
 
@@ -168,6 +169,8 @@ def prepare(cases: Path, layout: str, env: str, tree: Path, **options: Any) -> E
     layouts = cases / "layouts"
     if env == "sql":
         options["databases"] = str(layouts / "databases")
+    if layout == "agentbench_os_one.json":
+        options["image"] = base_image()  # it writes into /usr
     if env == "harbor":
         (tree / "app").mkdir()
         options |= {"tree": str(tree), "preprocess": without_image}
@@ -185,7 +188,7 @@ def reward(env: InterCodeEnv, task: str, *actions: str) -> float:
     return env.step("submit")[1]
 
 
-@pytest.mark.parametrize("name", rows(PLAYED, {FILES: ["agentbench_os_one.json"]}))
+@pytest.mark.parametrize("name", PLAYED)
 def test_a_published_layout_is_played(cases: Path, tree: Path, name: str) -> None:
     needs_bwrap()
     factory = prepare(cases, name, PLAYED[name], tree)

@@ -86,7 +86,7 @@ SETS = {
     "tb-lcbpro": bench("asks"),  # the word "base", which names one of the descriptions
     "multimedia": Set("harbor", folder=raw.harbor),
     "agentbench-dbbench": Set("sql", raw.asking("description")),
-    "agentbench-os": Set("bash", raw.agentbench_os, kinds=("files",), wrong=("counts", "files")),
+    "agentbench-os": Set("bash", raw.agentbench_os, kinds=("files",)),
     "spider2": no_tasks("sql", "gold", "gold"),
     "kaggledbqa": Set("sql", raw.kaggledbqa, kinds=("databases", "question")),
     "classeval": Set("python", raw.asking("skeleton")),
@@ -153,11 +153,12 @@ class Part:
 
     def reasons(self, kind: str) -> list[tuple[raw.Entry, str]]:
         """Return the entries that lack only this, and what was said of each, `""` for nothing."""
-        lacking = [entry for entry in self.entries if entry.lacks == {kind}]
-        if self.refused is not None:
-            return [(entry, self.refused) for entry in lacking]
         said = {task.id: why for task, why in self.left_out}
-        return [(entry, said.get(entry.id, "")) for entry in lacking]
+        return [
+            (entry, self.refused or said.get(entry.id or str(place), ""))
+            for place, entry in enumerate(self.entries)
+            if entry.lacks == {kind}
+        ]
 
 
 Parts = Callable[[str], list[Part]]
