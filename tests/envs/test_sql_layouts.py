@@ -4,6 +4,7 @@ Spider, and gold files."""
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -188,6 +189,37 @@ def test_the_order_of_rows_counts_as_the_set_says_and_missing_golds_are_told(fol
     (folder / "unfilled.json").write_text(json.dumps([{**LIVE[0], "sol_sql": []}]))
     with pytest.raises(DataError, match="some sets have golds in another file"):
         intercode.prepare("sql", data=str(folder / "unfilled.json"), databases=databases)
+
+
+def test_the_recipe_of_spider_2_lite_judges_by_the_columns_that_count(
+    folder: Path, tmp_path: Path
+) -> None:
+    pages = (Path(__file__).parents[2] / "docs/data-sets.md").read_text()
+    (recipe,) = re.findall(r"```python\n(# lite\.py.*?)```", pages, re.S)
+    (tmp_path / "lite.py").write_text(recipe)
+    results = tmp_path / "evaluation_suite/gold/exec_result"
+    results.mkdir(parents=True)
+    for name, text in (("local1_a", "n,price\n1,5.0\n2,20.0\n"), ("local1_b", "price\n7\n")):
+        (results / f"{name}.csv").write_text(text)
+    (results / "bq1.csv").write_text("n\n1\n")
+    tasks = [
+        {"instance_id": name, "db": "shop", "question": "Prices?"} for name in ("local1", "bq1")
+    ]
+    rule = {"instance_id": "local1", "condition_cols": [[1], []], "ignore_order": True}
+    (results.parent / "spider2lite_eval.jsonl").write_text(json.dumps(rule))
+    (tmp_path / "spider2-lite.jsonl").write_text("\n".join(map(json.dumps, tasks)))
+    factory = intercode.prepare(
+        f"{tmp_path}/lite.py:Lite",
+        data=str(tmp_path / "spider2-lite.jsonl"),
+        databases=str(folder / "dev_databases"),
+    )
+    assert [task.id for task in factory.tasks] == ["local1"]
+    with closing(factory()) as env:
+        assert plays(env, "local1", factory.tasks[0].gold).success
+        assert plays(env, "local1", "SELECT 20.001, 'x' UNION SELECT 5, 'y'").success
+        assert plays(env, "local1", "SELECT 7").success
+        assert not plays(env, "local1", "SELECT 1 UNION SELECT 2").success
+        assert not plays(env, "local1", "SELECT 5").success
 
 
 def test_evidence_and_descriptions_of_columns_are_shown(folder: Path) -> None:
