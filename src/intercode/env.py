@@ -968,7 +968,8 @@ class Utf8(Text):
 def _refuse_shared_memory(space: Utf8, n: int = 1, ctx: Any = None) -> Any:
     raise UsageError(
         "texts of any length do not fit into the shared memory of Gymnasium; "
-        "use AsyncVectorEnv(…, shared_memory=False)"
+        "use AsyncVectorEnv(…, shared_memory=False), or "
+        'make_vec(…, vector_kwargs={"shared_memory": False})'
     )
 
 

@@ -33,6 +33,7 @@ from intercode_sandbox.errors import SandboxError as SandboxError
 from intercode_sandbox.errors import SandboxUnavailable as SandboxUnavailable
 from intercode_sandbox.errors import UsageError as UsageError
 from intercode_sandbox.errors import did_you_mean as did_you_mean
+from intercode_sandbox.errors import did_you_mean_file as did_you_mean_file
 from intercode_sandbox.errors import inside as inside
 from intercode_sandbox.errors import is_inside as is_inside
 from intercode_sandbox.errors import room_left as room_left

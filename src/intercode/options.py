@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, fields
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from intercode.errors import UsageError
+from intercode.errors import UsageError, did_you_mean
 from intercode.plugins import load_plugin
 from intercode.protocol import PROTOCOLS, find_protocol
 from intercode_sandbox.limits import Limits
@@ -101,7 +101,10 @@ class Options:
         a list where one file is named."""
         names = [entry.name for entry in fields(cls)]
         if unknown := sorted(given.keys() - set(names)):
-            raise UsageError(f"{owner} takes no {', '.join(unknown)}; it takes {', '.join(names)}")
+            raise UsageError(
+                f"{owner} takes no {', '.join(unknown)}; it takes {', '.join(names)}"
+                f"{did_you_mean(unknown[0], names)}"
+            )
         for name, _, declared in cls.declared():
             several = isinstance(given.get(name), list | tuple | set)
             if declared.names == "file" and declared.kind != "texts" and several:

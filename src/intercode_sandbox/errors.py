@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 from collections.abc import Iterable, Iterator
 
 from intercode_sandbox.guest.room import NO_ROOM
@@ -95,3 +96,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def did_you_mean_file(path: str | os.PathLike[str]) -> str:
+    """Return the same for a path with nothing there, from the names in its folder."""
+    folder, name = os.path.split(path)
+    try:
+        return did_you_mean(name, os.listdir(folder or "."))
+    except OSError:
+        return ""

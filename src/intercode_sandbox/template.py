@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from intercode_sandbox import cache
-from intercode_sandbox.errors import DataError, UsageError
+from intercode_sandbox.errors import DataError, UsageError, did_you_mean_file
 from intercode_sandbox.guest.layers import OPAQUE, WHITEOUT, Digests, describe_entry
 from intercode_sandbox.identity import identity
 from intercode_sandbox.results import Change
@@ -298,7 +298,7 @@ def unpack(source: Path) -> Path:
     """Return the layer that contains `source`, a folder or a tar; it is made if it is not in the
     cache."""
     if not source.exists():
-        raise UsageError(f"{source}: no such file or folder")
+        raise UsageError(f"{source}: no such file or folder{did_you_mean_file(source)}")
     try:
         digest = folder_digest(source) if source.is_dir() else _file_digest(source)
     except OSError as error:

@@ -10,7 +10,7 @@ import click
 
 from intercode.cli import options as shared
 from intercode.cli.completion import completing
-from intercode.cli.options import PathThere, own_name
+from intercode.cli.options import own_name
 from intercode.cli.output import resumable, say, show_reasons, show_summaries
 from intercode.cli.progress import progress
 from intercode.errors import IntercodeError, UsageError
@@ -43,7 +43,7 @@ def eval_command(env: str, **options: Any) -> None:
 
 
 @click.command(cls=shared.Command)
-@click.argument("predictions", type=PathThere(dir_okay=False))
+@click.argument("predictions", type=shared.EXISTING_FILE)
 @click.option(
     "--env",
     callback=own_name,

@@ -14,7 +14,7 @@ import click
 
 from intercode.cli.completion import NAMES, completing
 from intercode.envs import ENVIRONMENTS, all_options, known_options
-from intercode.errors import UsageError
+from intercode.errors import UsageError, did_you_mean_file
 from intercode.options import SECTIONS, Option, Options
 from intercode.plugins import find_own_modules
 from intercode.reading import present
@@ -22,24 +22,31 @@ from intercode.reading import present
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
-class PathThere(click.Path):
-    """The path of something that exists; one that cannot be looked at is told as such."""
+class _Existing(click.Path):
+    """The path of something that exists. The error says what a path is that cannot be looked at, or
+    names a file of nearly that name."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(exists=True, **options)
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         try:
-            present(value)
+            is_there = present(value)
         except UsageError as error:
             self.fail(str(error), param, ctx)
-        return super().convert(value, param, ctx)
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            if not is_there:
+                error.message = error.message.removesuffix(".") + did_you_mean_file(value)
+            raise
 
 
-EXISTING_PATH, EXISTING_FOLDER = PathThere(), PathThere(file_okay=False)
+EXISTING_PATH, EXISTING_FOLDER = _Existing(), _Existing(file_okay=False)
+EXISTING_FILE = _Existing(dir_okay=False)
 
 
-class _RunPath(PathThere):
+class _RunPath(_Existing):
     """A run folder, a folder of runs, or a recording; a file of a run folder is refused."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:

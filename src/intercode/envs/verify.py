@@ -189,8 +189,11 @@ def read_verifier(task: Task, folder: Path) -> Verifier | None:
     if SCRIPT in files:
         what = f"task {task.id}: field 'verify_files': {SCRIPT} is the name of the script in"
         raise DataError(f"{what} 'verify'; give that file another name")
+    files |= _read_files(str(given["verify"]), folder, task)
+    script, mode = files[SCRIPT]
+    files[SCRIPT] = script.replace(b"\r\n", b"\n"), mode
     return Verifier(
-        files=files | _read_files(str(given["verify"]), folder, task),
+        files=files,
         seconds=float(given.get("verify_seconds") or SECONDS),
         memory=int(given.get("verify_memory") or MEMORY),
         environment=dict(given.get("verify_env") or {}),

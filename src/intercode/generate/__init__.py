@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
-from intercode.errors import UsageError
+from intercode.errors import UsageError, did_you_mean
 from intercode.generate import bash, composed, python, repair, sql
 from intercode.generate.draws import Split
 from intercode.generate.families import Family, Place, Question
@@ -109,7 +109,10 @@ def generate(
     that is not empty.
     """
     if name not in FAMILIES:
-        raise UsageError(f"no family is named {name!r}; there are {', '.join(FAMILIES)}")
+        known = ", ".join(FAMILIES)
+        raise UsageError(
+            f"no family is named {name!r}; there are {known}{did_you_mean(name, FAMILIES)}"
+        )
     if split not in (None, *get_args(Split)):
         raise UsageError(f"no split is named {split!r}; there are {', '.join(get_args(Split))}")
     if n < (1 if split else FEWEST):

@@ -265,6 +265,8 @@ def verdict(episode: Episode) -> EpisodeVerdict:
         program = {}
     if program:
         notes.append(_ENDED.format_map(program))
+    if node := outcomes.pop("node", None):
+        notes.append(f"Played on the node {node}")
     if cut := _listed(outcomes.pop("cut", ())):
         notes.append(f"Too large for the record: {', '.join(map(str, cut))}")
     words = {

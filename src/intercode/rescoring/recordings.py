@@ -204,7 +204,10 @@ def _by_id(records: Sequence[tuple[str, Any]]) -> dict[str, str | None]:
         try:
             task, action = str(record["task"]), record["action"]
         except (KeyError, TypeError) as error:
-            raise DataError(f"{where}: {error!r}; {_EXPECTED}") from error
+            what = repr(error)
+            if isinstance(record, dict) and "query" in record:
+                what = "is a task, not a prediction; name tasks with --data"
+            raise DataError(f"{where}: {what}; {_EXPECTED}") from error
         if task in actions:
             raise DataError(f"{where}: task {task} is predicted twice")
         actions[task] = _action(where, task, action)

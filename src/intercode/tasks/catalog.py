@@ -29,7 +29,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
-from intercode.errors import DataError, UsageError, did_you_mean
+from intercode.errors import DataError, UsageError, did_you_mean, did_you_mean_file
 from intercode_sandbox.cache import root_path
 
 CATALOG = Path(__file__).with_name("catalog.toml")
@@ -130,7 +130,7 @@ def find(name: str) -> Entry:
         raise UsageError(
             f"no data set is called {name!r}, nor is there such a file or folder; "
             f"`intercode data get NAME` fetches one of: {', '.join(entries)}"
-            f"{did_you_mean(name, entries)}"
+            f"{did_you_mean_file(name) or did_you_mean(name, entries)}"
         )
     return entries[name]
 

@@ -39,7 +39,7 @@ from intercode.envs.sql.language import kind_of
 from intercode.envs.sql.options import SqlOptions
 from intercode.envs.sql.text import literals, ordering, split_statements
 from intercode.envs.sql.variants import variant_databases
-from intercode.errors import DataError, UsageError
+from intercode.errors import DataError, UsageError, did_you_mean_file
 from intercode.reading import (
     LARGEST,
     decoded,
@@ -105,7 +105,9 @@ def read_databases(path: Path) -> Databases:
     """
     kind = present(path)
     if not kind:
-        raise UsageError(f"{path}: there is no such file or folder with databases")
+        raise UsageError(
+            f"{path}: there is no such file or folder with databases{did_you_mean_file(path)}"
+        )
     if kind != "folder" and path.suffix not in _SUFFIXES:
         return Databases.of_scripts("mysql", _dumped(path, _text(path)))
     entries = [Path(entry) for entry in listed(path)]

@@ -225,6 +225,9 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
             if not isinstance(result, Episode):
                 self._open.pop(key, None)
                 continue
+            if not self.here:
+                named = {**result.outcomes, "node": host.node.name}
+                result = replace(result, outcomes=named)
             if result.error is None or result.error.startswith("data:"):
                 yield from host.held
                 host.held, host.in_a_row = [], 0
