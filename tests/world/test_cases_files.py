@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from base_image import base_image
-from faults import FILES, definitions, rows
+from faults import definitions, rows
 from kept import needs_bwrap
 
 import intercode

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faults import FILES, LOOKING, rows, wrong_today
+from faults import LOOKING, rows, wrong_today
 from kept import needs_bwrap
 
 import intercode
@@ -51,7 +51,6 @@ MISTAKES = {
     "yaml.yaml": "json",
 }
 """Files of newcomer/make_inputs.py, and what the message must say; nothing: they are read."""
-OTHER_FORMATS = ["tasks.xlsx", "yaml.yaml"]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +62,7 @@ def mistakes(cases: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", rows(MISTAKES, {FILES: OTHER_FORMATS}))
+@pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_named(mistakes: Path, name: str) -> None:
     try:
         assert intercode.prepare("bash", data=str(mistakes / name)).tasks

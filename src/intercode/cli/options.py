@@ -37,9 +37,9 @@ class _Existing(click.Path):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
-            if not is_there:
-                error.message = error.message.removesuffix(".") + did_you_mean_file(value)
-            raise
+            if is_there:
+                raise
+            self.fail(error.message.removesuffix(".") + did_you_mean_file(value), param, ctx)
 
 
 EXISTING_PATH, EXISTING_FOLDER = _Existing(), _Existing(file_okay=False)
