@@ -73,7 +73,8 @@ def test_both_forms_give_each_task_its_action(tmp_path: Path) -> None:
             "line 2: task 0 is predicted twice",
         ),
         (lines({"task": "0", "action": 7}), "line 1: the action of task 0 is 7, not a text"),
-        (lines({"task": "0", "sql": "x"}), "line 1: KeyError"),
+        (lines({"task": "0", "sql": "x"}), "line 1: .* is not a prediction"),
+        (lines({"id": "0", "query": "q"}), r"line 1: .*\(--data names a file of tasks\)"),
         (lines({"task": "0", "action": "x"}) + "SELECT 1\n", "line 2"),
         (
             lines({"task": "0", "action": "x"}, {"task": "b", "action": "x"}),

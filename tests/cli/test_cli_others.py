@@ -66,9 +66,17 @@ def test_bash_completes_options_after_the_line_of_the_document() -> None:
         ("replay nowhere.json --env bash", "nowhere.json"),
         ("export . --format chat", "holds no run"),
         ("report", "RUN"),
+        ("check bash --data mine.json", "did you mean 'mine.jsonl'?"),
+        ("check bash --data mine.jsonl --tree tre", "does not exist; did you mean 'tree'?"),
+        ("score mine.jsonk --env bash", "does not exist; did you mean 'mine.jsonl'?"),
+        ("data generate bash-file --out new", "did you mean 'bash-files'?"),
     ],
 )
-def test_wrong_usage_ends_with_2_and_says_what_is_wrong(cli: Any, words: str, blamed: str) -> None:
+def test_wrong_usage_ends_with_2_and_says_what_is_wrong(
+    cli: Any, tmp_path: Path, words: str, blamed: str
+) -> None:
+    (tmp_path / "mine.jsonl").touch()
+    (tmp_path / "tree").mkdir(exist_ok=True)
     done = cli(*words.split())
     assert (done.status, done.out) == (2, "")
     assert blamed in done.err

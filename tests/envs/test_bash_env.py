@@ -108,6 +108,7 @@ def test_what_is_no_text_is_the_callers_fault_and_costs_no_turn(make: Make) -> N
         ("sql", {"databases": "/nowhere"}, "/nowhere"),
         ("sql", {"dump": "a.sql", "databases": "b"}, "not with both"),
         ("sql", {"tree": "x"}, "takes no tree"),
+        ("sql", {"engin": "x"}, r"takes no engin; .*; did you mean 'engine'\?"),
         ("python", {"tell": "all"}, "tell"),
         ("python", {"submits": 0}, "submits"),
         ("python", {"seconds": -1}, "seconds"),

@@ -54,14 +54,17 @@ RECORDS: list[tuple[dict[str, Any], list[list[str]], list[list[str]]]] = [
 LEFT_OUT: list[tuple[dict[str, Any], str]] = [
     (
         {"create": {"init": {"file": "init/a.sh"}}, "evaluation": {"match": "a"}},
-        r"names the script 'init/a\.sh', and only Bash in the record is executed",
+        r"names the script \{'file': 'init/a\.sh'\}, and only Bash in the record is executed",
     ),
     (
         {"evaluation": {"check": [{"code": "exit 0"}, *COMPARED], "example": "ls"}},
         "its evaluation is .*, which no gold or test here can be",
     ),
     ({"evaluation": {"match": {"regex": "a+"}}}, "its evaluation is .*regex"),
-    ({"create": COMPARED, "evaluation": {"match": "a"}}, "the field `create` is .* an object is"),
+    (
+        {"create": COMPARED, "evaluation": {"match": "a"}},
+        "names the script \\[None, .*, and only Bash",
+    ),
 ]
 
 

@@ -95,7 +95,7 @@ def test_a_factory_is_pickled_as_a_name_and_options_and_prepared_anew_in_the_oth
 
 
 def test_shared_memory_is_refused_in_one_sentence() -> None:
-    with pytest.raises(UsageError, match=r"use AsyncVectorEnv\(…, shared_memory=False\)"):
+    with pytest.raises(UsageError, match=r"shared_memory=False\), or make_vec\(…, vector_kwargs="):
         AsyncVectorEnv([lambda: intercode.make("bash", limit=1)], context="spawn")
 
 

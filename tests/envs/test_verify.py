@@ -503,6 +503,21 @@ def test_an_episode_without_an_action_leaves_nothing_to_the_next(
     assert plain.step("ls /srv/job")[0] == ""
 
 
+def test_a_script_with_the_line_ends_of_windows_is_read(tmp_path: Path) -> None:
+    needs_bwrap()
+    (tmp_path / "check").mkdir()
+    (tmp_path / "check" / "test.sh").write_bytes(
+        b"if test -f /srv/x; then\r\n true\r\nelse false\r\nfi\r\n"
+    )
+    record = {"query": "Make /srv/x.", "gold": "touch /srv/x", "verify": "check"}
+    (tmp_path / "t.jsonl").write_text(json.dumps(record))
+    with intercode.make("bash", data=str(tmp_path / "t.jsonl")) as env:
+        for action, reward in (("touch /srv/x", 1.0), ("true", 0.0)):
+            env.reset()
+            env.step(action)
+            assert env.step("submit")[1] == reward
+
+
 def test_tests_that_cannot_be_read_hide_no_other_tasks(tmp_path: Path) -> None:
     records = []
     for name in ("sound", "loop", "unread"):

@@ -71,6 +71,8 @@ BAD: list[tuple[str, bytes, type[Exception], str]] = [
     ("alone.nl", b"Print 1.\n", UsageError, r"there is no alone\.cm with their golds"),
     ("t.csv", b'query,gold\n"a "b" c,g\n', DataError, "line 2: .*quote left open"),
     ("t.csv", b"query;gold\nq;g\n", DataError, "line 1: .* separated by semicolons; .* commas"),
+    ("t.xlsx", b"PK", UsageError, r"is a spreadsheet; save its sheet as CSV, in a \.csv"),
+    ("t.yml", b"- a", UsageError, r"is YAML; write its records as JSON lines, in a \.jsonl"),
     ("t.txt", b"SELECT 1\tpets\nSELECT 2\n", DataError, "line 2: has no tab before the name"),
     (
         "t.json",
@@ -104,7 +106,7 @@ SELECT = re.compile("select", re.I)
 ADVISED: list[tuple[dict[str, Any], re.Pattern[str] | None, str]] = [
     ({"query": "q", "answer": "3"}, None, "by --gold-fields$"),
     ({"query": "select 1", "question": "Which?"}, SELECT, "--gold-fields, .* by --query-field$"),
-    ({"query": "q"}, None, r"none of these can be its gold, and it has no tests \(verify\); "),
+    ({"query": "q"}, None, r"none of these can be its gold, and it has no tests; "),
     ({"question": "Which?", "db": "a", "sql": {"sel": 1}}, SELECT, "none of these can be its gold"),
     ({"1": "select 1", "2": "select 2"}, SELECT, "none of these can be its gold"),
 ]

@@ -34,12 +34,9 @@ class _Existing(click.Path):
             is_there = present(value)
         except UsageError as error:
             self.fail(str(error), param, ctx)
-        try:
-            return super().convert(value, param, ctx)
-        except click.BadParameter as error:
-            if is_there:
-                raise
-            self.fail(error.message.removesuffix(".") + did_you_mean_file(value), param, ctx)
+        if not is_there:
+            self.fail(f"{value!r} does not exist{did_you_mean_file(value)}", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 EXISTING_PATH, EXISTING_FOLDER = _Existing(), _Existing(file_okay=False)

@@ -140,12 +140,11 @@ class WorkspaceSpec:
     def for_task(self, task: Task) -> WorkspaceSpec:
         """Return this spec, or, if the task's record has an `image`, a `setup`, a `cwd`, an `env`,
         limits, a `session_start` or `services`, a spec with these, built at the first call."""
-        image, setup, cwd = (task.extra.get(name) for name in ("image", "setup", "cwd"))
-        session_start = task.extra.get("session_start")
+        own = [task.extra.get(name) for name in ("image", "setup", "cwd", "session_start")]
+        image, setup, cwd, session_start = own
         variables: Mapping[str, str] = task.extra.get("env") or {}
         limits = self.limits and self.limits.changed_by(task.extra)
-        own = image, setup, cwd, session_start
-        if (*own, variables, limits) == (None, None, None, None, {}, self.limits):
+        if not (any(own) or variables) and limits == self.limits:
             return self.with_services(task)
         key = *own, tuple(variables.items()), limits
         with _template_lock:

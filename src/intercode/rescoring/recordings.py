@@ -195,7 +195,7 @@ def _read_predictions(path: str | Path) -> list[tuple[str, Any]]:
     ]
 
 
-_EXPECTED = 'an object {"task": …, "action": …} is expected'
+_EXPECTED = 'an object {"task": …, "action": …} is expected (--data names a file of tasks)'
 
 
 def _by_id(records: Sequence[tuple[str, Any]]) -> dict[str, str | None]:
@@ -204,10 +204,7 @@ def _by_id(records: Sequence[tuple[str, Any]]) -> dict[str, str | None]:
         try:
             task, action = str(record["task"]), record["action"]
         except (KeyError, TypeError) as error:
-            what = repr(error)
-            if isinstance(record, dict) and "query" in record:
-                what = "is a task, not a prediction; name tasks with --data"
-            raise DataError(f"{where}: {what}; {_EXPECTED}") from error
+            raise DataError(f"{where}: {record!r:.60} is not a prediction; {_EXPECTED}") from error
         if task in actions:
             raise DataError(f"{where}: task {task} is predicted twice")
         actions[task] = _action(where, task, action)

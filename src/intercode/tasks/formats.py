@@ -65,12 +65,9 @@ def read_file(path: Path, root: Path | None = None) -> Located:
     if present(path) == "folder":
         raise UsageError(f"{path}: is a folder; name the task file in it")
     reader = READERS.get(suffix_of(path))
-    if reader is None and (advice := _OTHERS.get(suffix_of(path))):
-        raise UsageError(f"{path}: {advice}")
     if reader is None:
-        raise UsageError(
-            f"{path}: cannot tell the format by its name; it must end in {', '.join(READERS)}"
-        )
+        usual = f"cannot tell the format by its name; it must end in {', '.join(READERS)}"
+        raise UsageError(f"{path}: {_OTHERS.get(suffix_of(path), usual)}")
     return reader(path, root)
 
 
@@ -248,11 +245,11 @@ READERS: dict[str, Callable[[Path, Path | None], Located]] = {
 """The readers of task files by suffix; each yields records with their places in the file."""
 SUFFIXES = tuple(suffix for suffix in READERS if suffix != ".txt")
 """The suffixes of a task file that is looked for in a folder, where a .txt may be anything."""
+_YAML = "is YAML; write its records as JSON lines, in a .jsonl"
 _OTHERS = {
-    **dict.fromkeys(
-        (".xlsx", ".xls", ".ods"), "is a spreadsheet; save its sheet as CSV, in a .csv"
-    ),
-    **dict.fromkeys((".yaml", ".yml"), "is YAML; write its records as JSON lines, in a .jsonl"),
+    ".xlsx": "is a spreadsheet; save its sheet as CSV, in a .csv",
+    ".yaml": _YAML,
+    ".yml": _YAML,
 }
 """What to do about files of other formats."""
 _PUBLISHED = (".arrow", ".parquet", ".jsonl", ".ndjson", ".csv", ".tsv", ".json")

@@ -247,8 +247,7 @@ def _to_task(
     if not (has_tests or has_gold or gold_fields[0] in fields):
         lacking = {"gold": gold_fields[0], **lacking}
     if lacking:
-        asked = names.get("query", "query")
-        raise _missing(lacking, record, where, asked, decided_by, gold_pattern)
+        raise _missing(lacking, record, where, gold_pattern)
     golds = _golds(fields, gold_fields, where, between, optional=has_tests)
     for ours, name in names.items():
         fields[ours] = fields.pop(name)
@@ -284,35 +283,28 @@ def _to_task(
 
 
 def _missing(
-    lacking: Mapping[str, str],
-    record: Record,
-    where: str,
-    asked: str,
-    decided_by: Sequence[str],
-    gold_pattern: re.Pattern[str] | None,
+    lacking: Mapping[str, str], record: Record, where: str, gold_pattern: re.Pattern[str] | None
 ) -> DataError:
     """Return an error that says what to do: to name the fields, where that makes the record
-    playable. `asked` is the name of the query's field."""
+    playable."""
     names = " and ".join(repr(name) for name in lacking.values())
     what = f"field {names} is" if len(lacking) == 1 else f"fields {names} are"
     text = f"{where}: {what} missing; the record has {', '.join(map(str, record))}"
     texts = [name for name, value in record.items() if name != "id" and isinstance(value, str)]
-    options = {name: f"--{name}-field" for name in lacking}
-    can_name = len(texts) > 1
-    if gold_pattern is not None:
-        golds = [name for name in texts if gold_pattern.match(record[name])]
-        can_name = 0 < len(golds) < len(texts)
-        if asked in golds:
-            options["query"] = "--query-field"
+    advice = [f"the one with its {name} by --{name}-field" for name in lacking if name != "gold"]
     if "gold" in lacking:
-        options["gold"] = "--gold-fields"
-        if not can_name:
+        golds = texts[1:]
+        if gold_pattern is not None:
+            golds = [name for name in texts if gold_pattern.match(record[name])]
+            if "query" in golds:
+                advice.append("the one with its query by --query-field")
+        if not 0 < len(golds) < len(texts):
             return DataError(
-                f"{text}: none of these can be its gold, and it has no tests "
-                f"({', '.join(decided_by)}); --preprocess FILE:FUNCTION converts other layouts"
+                f"{text}: none of these can be its gold, and it has no tests; "
+                "--preprocess FILE:FUNCTION converts other layouts"
             )
-    advice = ", ".join(f"the one with its {name} by {option}" for name, option in options.items())
-    return DataError(f"{text}: name {advice}")
+        advice.insert(0, "the one with its gold by --gold-fields")
+    return DataError(f"{text}: name {', '.join(advice)}")
 
 
 def near_fields(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from typing import Any
 
 from intercode.errors import DataError
 from intercode.tasks import Layout, Record
@@ -20,45 +21,45 @@ _COMPARES = re.compile(r"\[None, \{.*'file': '[^']*(?:integer|string)-match\.py'
 
 
 def _read_nl2sh(record: Record) -> Record:
-    names = {"nl": "query", "bash": "gold"}
-    converted = {names.get(name, name): value for name, value in record.items() if name != "bash2"}
-    return {**converted, "golds": [gold] if (gold := record.get("bash2")) else []}
+    golds = [record["bash"], *filter(None, [record.get("bash2")])]
+    return {
+        **record,
+        "query": record["nl"],
+        "golds": golds,
+        **dict.fromkeys(("nl", "bash", "bash2")),
+    }
 
 
 def _read_agentbench_os(record: Record) -> Record:
     """The harness of the set works in /, and takes the answer alone."""
     evaluation, create = record["evaluation"], record.get("create") or {}
-    if not isinstance(create, dict):
-        raise DataError(f"the field `create` is {create!r:.100}; an object is expected")
+    match, check = evaluation.get("match"), evaluation.get("check")
     converted = {
         **record,
         "query": record["description"],
-        "setup": _script(create.get("init")) or None,
-        "session_start": _script(record.get("start")) or None,
-        "gold": _script(evaluation.get("example") or record.get("example")),
+        "setup": _script(create.get("init") if isinstance(create, dict) else create),
+        "session_start": _script(record.get("start")),
+        "gold": _script(evaluation.get("example")),
         "cwd": "/",
-        "answer_form": "only",
-        "files_count": False,
     }
-    check, match = evaluation.get("check"), evaluation.get("match")
+    if isinstance(check, dict):
+        return {**converted, "verify": _script(check), "keep_processes": True}
     if isinstance(match, str):
         converted["gold"] = f"echo {shlex.quote(match)}"
-    elif isinstance(check, dict):
-        converted |= {"verify": _script(check), "answer_form": None, "keep_processes": True}
     elif not _COMPARES.fullmatch(str(check)):
         raise DataError(f"its evaluation is {evaluation!r:.100}, which no gold or test here can be")
-    return converted
+    return {**converted, "answer_form": "only", "files_count": False}
 
 
-def _script(script: str | dict[str, str] | None) -> str:
+def _script(script: Any) -> str | None:
     """Return the text of a script, which may lie in a file of its own. Raises `DataError`."""
-    if not isinstance(script, dict):
-        return script or ""
-    if "code" in script and script.get("language", "bash") == "bash":
-        return script["code"]
+    if isinstance(script, str | None):
+        return script
+    if isinstance(script, dict) and script.keys() == {"code"}:
+        return str(script["code"])
     raise DataError(
-        f"names the script {script.get('file', script)!r:.100}, and only Bash in the record is "
-        'executed; write it there, as {"code": …}'
+        f"names the script {script!r:.100}, and only Bash in the record is executed; write its "
+        'text there, as {"code": …}'
     )
 
 

@@ -35,7 +35,7 @@ from intercode.envs.judges.tests import Tests, TestsJudge
 from intercode.envs.python.grading import PATIENCE, Result
 from intercode.envs.python.judge import AssertsJudge, Reward, Tell, with_submission
 from intercode.envs.python.language import LANGUAGE
-from intercode.envs.python.layouts import LAYOUTS, other_language
+from intercode.envs.python.layouts import LAYOUTS
 from intercode.envs.python.lint import lint
 from intercode.envs.python.options import SECONDS, PythonOptions
 from intercode.envs.python.sessions import PythonSpec
@@ -72,7 +72,8 @@ bash c c# c++ clojure cpp cs csharp d dart elixir elm erlang fortran go golang h
 javascript jl js julia kotlin kt lua matlab ml nim objective-c ocaml perl php pl powershell r racket
 rb rkt rs ruby rust scala sh shell sql swift ts typescript zig
 """
-"""What the field `language` of a record says, in lower case, if its answer is not Python."""
+"""What the field `language` of a record says, or in HumanEval-X the id before a slash, if the
+answer is not Python; in lower case."""
 _OF_BASH = (*("image", "setup", "env"), *("action_seconds", "memory", "processes", "disk"))
 """Fields of a record that only Bash's worlds obey."""
 
@@ -256,10 +257,12 @@ def _checked(preprocess: Preprocess) -> Preprocess:
         record = preprocess(record)
         if not isinstance(record, dict):
             return record
-        language = str(record.get("language"))
-        is_own = record.keys() & {"gold", "verify"}
-        if not is_own and language.lower() in _LANGUAGES.split():
-            raise DataError(other_language(language))
+        named = record.get("task_id" if "declaration" in record else "language")
+        language = str(named).partition("/")[0]
+        if not record.keys() & {"gold", "verify"} and language.lower() in _LANGUAGES.split():
+            raise DataError(
+                f"is for {language}, and here answers are Python; `verify` runs any program"
+            )
         if record.get("verify") is None:
             return record
         check_fields(record)
@@ -287,7 +290,9 @@ def _playable(tasks: Sequence[Task]) -> tuple[Sequence[Task], Sequence[tuple[Tas
         try:
             if "verify" in task.extra:
                 require_playable(task)
-            playable.append(task if "verify" in task.extra else with_submission(task))
+                playable.append(task)
+            else:
+                playable.append(with_submission(task))
         except DataError as error:
             left_out.append((task, TaskIssue(str(error), "no_tests")))
     if not playable:

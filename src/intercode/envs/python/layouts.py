@@ -44,16 +44,26 @@ from heapq import *
 """The imports that APPS puts before every solution."""
 _LIVECODEBENCH_IMPORTS = """import bisect, collections, copy, datetime, functools, heapq, io
 import itertools, json, math, operator, random, re, statistics, string, sys
-""" + "".join(
-    f"from {name} import *\n"
-    for name in (
-        *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random"),
-        *("statistics", "itertools", "functools", "operator", "io", "sys", "json", "builtins"),
-        "typing",
-    )
-)
+from string import *
+from re import *
+from datetime import *
+from collections import *
+from heapq import *
+from bisect import *
+from copy import *
+from math import *
+from random import *
+from statistics import *
+from itertools import *
+from functools import *
+from operator import *
+from io import *
+from sys import *
+from json import *
+from builtins import *
+from typing import *
+"""
 """The imports that LiveCodeBench's harness puts before every answer; HumanEval-X's puts fewer."""
-_CODECONTESTS = ("public", "private", "generated")
 _MOST_SOLUTIONS = 10
 """APPS has up to hundreds of solutions of a task."""
 _SETS = {
@@ -126,9 +136,6 @@ def _read_humaneval(record: Record) -> Record:
 
 
 def _read_humaneval_x(record: Record) -> Record:
-    language = str(record.get("task_id")).partition("/")[0]
-    if language != "Python":
-        raise DataError(other_language(language))
     prompt = _text(record, "prompt")
     functions = re.findall(r"^def (\w+)", _text(record, "declaration"), re.MULTILINE)
     converted = _completed(record, functions[-1] if functions else "", prompt)
@@ -139,11 +146,6 @@ def _read_humaneval_x(record: Record) -> Record:
         "test_setup_code": before,
         "preamble": before,
     }
-
-
-def other_language(name: str) -> str:
-    """Return why a record for this programming language is left out."""
-    return f"is for {name}, and here answers are Python; `verify` runs any program"
 
 
 def _read_odex(record: Record) -> Record:
@@ -299,19 +301,16 @@ def _python_3(solutions: list[str]) -> list[str]:
 
 def _read_codecontests(record: Record) -> Record:
     solutions = zip(record["solutions"]["language"], record["solutions"]["solution"], strict=True)
-    cases = [
-        {f"{name}s": list(tests.get(name) or []) for name in ("input", "output")}
-        for tests in (record.get(f"{kind}_tests") or {} for kind in _CODECONTESTS)
-    ]
+    tests = ("public_tests", "private_tests", "generated_tests")
+    public, *hidden = (record.get(name) or {} for name in tests)
     converted = {
         **record,
-        **dict.fromkeys(("name", "solutions", "incorrect_solutions")),
-        **dict.fromkeys(f"{kind}_tests" for kind in _CODECONTESTS),
+        **dict.fromkeys(("name", "solutions", "incorrect_solutions", *tests)),
         "id": record.get("name"),
         "query": _text(record, "description"),
         "golds": _python_3([text for language, text in solutions if language in (3, "PYTHON3")]),
-        "cases": cases[0],
-        "hidden_cases": {name: cases[1][name] + cases[2][name] for name in cases[0]},
+        "cases": _joined([public]),
+        "hidden_cases": _joined(hidden),
         "tolerant": True,
     }
     if file := record.get("input_file") or record.get("output_file"):
@@ -319,6 +318,15 @@ def _read_codecontests(record: Record) -> Record:
             f"its programs read or write the file {file}, not stdin and stdout"
         )
     return converted
+
+
+def _joined(groups: list[Record]) -> Record:
+    """Return the inputs and outputs of several groups of tests."""
+    inputs, outputs = list[str](), list[str]()
+    for tests in groups:
+        inputs += tests.get("input") or ()
+        outputs += tests.get("output") or ()
+    return {"inputs": inputs, "outputs": outputs}
 
 
 def _read_livecodebench(record: Record) -> Record:
@@ -350,17 +358,19 @@ def _read_livecodebench(record: Record) -> Record:
 
 def _pairs(cases: Any, name: str | None) -> Record:
     """Return inputs and outputs. A function's arguments are a line of JSON each."""
+    inputs, outputs = list[Any](), list[Any]()
     try:
-        pairs = [(str(case["input"]), str(case["output"])) for case in cases]
-        if not name:
-            return {"inputs": [given for given, _ in pairs], "outputs": [out for _, out in pairs]}
-        return {
-            "fn_name": name,
-            "inputs": [[json.loads(line) for line in given.splitlines()] for given, _ in pairs],
-            "outputs": [json.loads(output) for _, output in pairs],
-        }
+        for case in cases:
+            given, output = str(case["input"]), str(case["output"])
+            if name:
+                inputs.append([json.loads(line) for line in given.splitlines()])
+                outputs.append(json.loads(output))
+            else:
+                inputs.append(given)
+                outputs.append(output)
     except (ValueError, TypeError, LookupError) as error:
         raise DataError(f"the test cases have no form that is known ({error})") from error
+    return {"fn_name": name, "inputs": inputs, "outputs": outputs}
 
 
 def _with_id(record: Record, field: str) -> Record:

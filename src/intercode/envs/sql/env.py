@@ -50,10 +50,7 @@ class SqlEnv(JudgedEnv):
     Options = SqlOptions
     language = LANGUAGE
     layouts = LAYOUTS
-    fields = (
-        *("db", "db_id", "evidence", "order_counts", "preprocess_sql", "golds_are"),
-        *(TEST_CASES, FOLLOW_UP),
-    )
+    fields = ("db", "db_id", "evidence", "order_counts", "preprocess_sql", TEST_CASES, FOLLOW_UP)
     judged_by = ("order_counts",)
     gold_pattern = re.compile(
         r"[\s(]*(?:SELECT|WITH|INSERT|UPDATE|DELETE|REPLACE|CREATE|ALTER)\s", re.I

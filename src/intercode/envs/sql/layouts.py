@@ -5,9 +5,9 @@
     SParC     database_id, interaction, final; the task is the final question. CoSQL has it too
     LiveSQLBench                   instance_id, selected_database, query, sol_sql, conditions
     BIRD-Interact                  the same, and amb_user_query: the ambiguous query that is asked
-    DBBench   description, table, label, type; the table is in the record. The gold returns the
-              label, as texts or as numbers, in a column or in a row; of a task that changes the
-              table, it is the published statement
+    DBBench   description, add_description, table, label, type; the table is in the record. The
+              gold returns the label, as texts or as numbers, in a column or in a row; of a task
+              that changes the table, it is the published statement
 
 Other fields are unchanged.
 """
@@ -49,21 +49,20 @@ def _read_livesqlbench(record: Record) -> Record:
 def _read_dbbench(record: Record) -> Record:
     """As in the set's harness, all columns are texts."""
     name, info = in_backticks(record["table"]["table_name"]), record["table"]["table_info"]
-    columns = ", ".join(f"{in_backticks(column['name'])} TEXT" for column in info["columns"])
-    rows = ",\n".join(f"({', '.join(map(_literal, row))})" for row in info["rows"])
-    converted = {
+    columns = " TEXT, ".join(in_backticks(column["name"]) for column in info["columns"])
+    rows = "), (".join(", ".join(map(_literal, row)) for row in info["rows"])
+    answers = _CHANGES.isdisjoint(record["type"])
+    return {
         **record,
-        "query": f"{record['description']}\n\n{record.get('add_description') or ''}".rstrip(),
-        "preprocess_sql": [f"CREATE TABLE {name} ({columns})"],
+        "query": f"{record['description']}\n\n{record['add_description']}",
+        "golds": _returning(record["label"]) if answers else [record["sql"]["query"]],
+        "golds_are": "forms" if answers else None,
+        "preprocess_sql": [
+            f"CREATE TABLE {name} ({columns} TEXT)",
+            f"INSERT INTO {name} VALUES ({rows})",
+        ],
         "table": None,
     }
-    if rows:
-        converted["preprocess_sql"].append(f"INSERT INTO {name} VALUES {rows}")
-    if _CHANGES.isdisjoint(record["type"]):
-        converted["golds"], converted["golds_are"] = _returning(record["label"]), "forms"
-    else:
-        converted["gold"] = record["sql"]["query"]
-    return converted
 
 
 def _literal(value: object) -> str:
@@ -77,16 +76,15 @@ def _literal(value: object) -> str:
 def _returning(label: object) -> list[str]:
     """Return statements that return the answers of a label, of which only the texts are known: as
     texts and, if they are numbers, as numbers; several in a column and in a row."""
-    values = label if isinstance(label, list) else [label]
-    if not values or not all(isinstance(value, str) and value for value in values):
+    if not isinstance(label, list) or not label:
         raise DataError(f"its label is {label!r:.60}, which no rows of one column can be")
-    forms = [[*map(_literal, values)]]
-    if all(map(_NUMBER.fullmatch, values)):
-        forms.append(values)
-    golds = []
+    texts, golds = list(map(str, label)), []
+    forms = [list(map(_literal, texts))]
+    if all(map(_NUMBER.fullmatch, texts)):
+        forms.append(texts)
     for form in forms:
         golds += ["SELECT " + " UNION ALL SELECT ".join(form), "SELECT " + ", ".join(form)]
-    return [*dict.fromkeys(golds)]
+    return list(dict.fromkeys(golds))
 
 
 def _renamed(record: Record, **names: str) -> Record:
@@ -98,5 +96,5 @@ LAYOUTS: tuple[Layout, ...] = (
     (("question", "query", "db_id"), _read_spider),
     (("database_id", "interaction", "final"), _read_sparc),
     (("instance_id", "selected_database", "sol_sql"), _read_livesqlbench),
-    (("description", "table", "label", "type"), _read_dbbench),
+    (("description", "add_description", "table", "label", "type"), _read_dbbench),
 )

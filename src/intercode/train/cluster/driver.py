@@ -226,8 +226,8 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
                 self._open.pop(key, None)
                 continue
             if not self.here:
-                named = {**result.outcomes, "node": host.node.name}
-                result = replace(result, outcomes=named)
+                outcomes = {**result.outcomes, "node": host.node.name}
+                result = replace(result, outcomes=outcomes)
             if result.error is None or result.error.startswith("data:"):
                 yield from host.held
                 host.held, host.in_a_row = [], 0
