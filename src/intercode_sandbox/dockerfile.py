@@ -22,7 +22,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from configparser import RawConfigParser
 from math import inf
 from pathlib import Path
@@ -68,17 +68,17 @@ def build_dockerfile(dockerfile: Path, stand_in: template.Template | None) -> te
     Raises `UsageError`, with the last lines of the build, if the Dockerfile does not build, and
     `SandboxUnavailable` if this machine has nothing that builds it.
     """
+    bases = _bases(dockerfile, stand_in)
     context = template.folder_digest(dockerfile.parent, times=False)
-    key = template.hash_of(
-        "dockerfile", dockerfile.name, context, stand_in.digest if stand_in else ""
-    )
+    digests = [f"{name}={base.digest}" for name, base in bases.items()]
+    key = template.hash_of("dockerfile", dockerfile.name, context, *digests)
 
     def build(layer: Path) -> None:
         if has_docker():
-            tag = images.import_tree(stand_in) if stand_in else None
-            images.keep_files(images.make_image(str(dockerfile), stand_in=tag), layer)
+            tags = {name: images.import_tree(base) for name, base in bases.items()}
+            images.keep_files(images.make_image(str(dockerfile), bases=tags), layer)
         else:
-            _Buildah(layer.parent).build(dockerfile.resolve(), stand_in, layer)
+            _Buildah(layer.parent).build(dockerfile.resolve(), bases, layer)
 
     def fill(layer: Path) -> None:
         failed, why = _failures.get(key, (-inf, ""))
@@ -91,6 +91,19 @@ def build_dockerfile(dockerfile: Path, stand_in: template.Template | None) -> te
             raise
 
     return template.of_layer(cache.folder("layers", key, fill))
+
+
+def _bases(dockerfile: Path, stand_in: template.Template | None) -> dict[str, template.Template]:
+    """Return what stands for the images that a Dockerfile begins from: those that were built or
+    kept here, and `stand_in` for others."""
+    bases = {}
+    for name in images.from_names(dockerfile):
+        path = local_images.image_path(local_images.own_name(name))
+        if path.is_dir():
+            bases[name] = template.of_layer(path)
+        elif stand_in:
+            bases[name] = stand_in
+    return bases
 
 
 def has_docker() -> bool:
@@ -131,7 +144,7 @@ class _Buildah:
             if self._run("images", quiet=True)[0] == 0:
                 break
 
-    def build(self, dockerfile: Path, stand_in: template.Template | None, layer: Path) -> None:
+    def build(self, dockerfile: Path, bases: Mapping[str, template.Template], layer: Path) -> None:
         archive, id_file, pip, context = (
             self._work / name for name in ("root.tar", "id", "pip", "context")
         )
@@ -145,11 +158,8 @@ class _Buildah:
             unpack = ["tar", "-C", str(context), "-xpo", "-f", "-"]
             subprocess.run(unpack, stdin=packed.stdout, check=True, **identity().popen())
         options = ["--isolation", "chroot", "--volume", f"{pip}:{_PIP}:ro"]
-        if stand_in:
-            name = f"container-image://{self._import(stand_in)}"
-            options += [
-                f"--build-context={image}={name}" for image in images.from_names(dockerfile)
-            ]
+        for name, base in bases.items():
+            options.append(f"--build-context={name}=container-image://{self._import(base)}")
         options += ["--iidfile", str(id_file), "--output", f"type=tar,dest={archive}"]
         status, log = self._run(
             "build", *options, "-f", str(context / dockerfile.name), str(context)
@@ -165,16 +175,16 @@ class _Buildah:
             local_images.fill_layer(layer, file, name, template.settings_of(config))
         self._must("rmi", "--force", image)
 
-    def _import(self, stand_in: template.Template) -> str:
+    def _import(self, base: template.Template) -> str:
         """Return buildah's name for a local template of one layer."""
-        name = f"localhost/intercode/made:{stand_in.digest}"
+        name = f"localhost/intercode/made:{base.digest}"
         if self._run("inspect", "--type", "image", name, quiet=True)[0] == 0:
             return name
         container = self._must("from", "--quiet", "scratch")
-        self._must("add", "--quiet", container, f"{stand_in.layers[0] / template.TREE}/", "/")
-        variables = [f"--env={key}={value}" for key, value in stand_in.environment.items()]
-        command = f"--cmd={json.dumps(stand_in.command)}"
-        self._must("config", command, f"--workingdir={stand_in.cwd}", *variables, container)
+        self._must("add", "--quiet", container, f"{base.layers[0] / template.TREE}/", "/")
+        variables = [f"--env={key}={value}" for key, value in base.environment.items()]
+        command = f"--cmd={json.dumps(base.command)}"
+        self._must("config", command, f"--workingdir={base.cwd}", *variables, container)
         self._must("commit", "--quiet", "--rm", container, name)
         return name
 

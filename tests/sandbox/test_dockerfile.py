@@ -71,3 +71,10 @@ def test_a_failing_build_says_its_last_lines(builder: str, tmp_path: Path) -> No
         with pytest.raises(UsageError, match=f"{builder} lacks a part"):
             images.prepare(image=str(tmp_path))
     assert (time.monotonic() - begun) / 20 < seconds / 2
+
+
+def test_an_image_that_was_built_here_is_begun_from(builder: str, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {base_image()}\nRUN echo {builder} > /by\n")
+    images = LocalProvider()
+    with images.sandbox(images.prepare(image=str(tmp_path))) as sandbox:
+        assert sandbox.exec("cat /by; python3 -c 'print(1)'").output == f"{builder}\n1\n"

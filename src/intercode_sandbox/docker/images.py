@@ -25,7 +25,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -97,15 +97,17 @@ def make_image(
     tree: Path | None = None,
     progress: Progress | None = None,
     stand_in: str | None = None,
+    bases: Mapping[str, str] | None = None,
 ) -> DockerImage:
     """Return the image with this name, or built from this Dockerfile (or its folder), with `tree`
-    (a folder or tar) at `/`. The image `stand_in` is used for a FROM that docker lacks."""
+    (a folder or tar) at `/`. For a FROM that docker lacks, the image in `bases` of that name is
+    used, or else `stand_in`."""
     if not image:
         raise UsageError(
             "--sandbox docker needs an image: give --image NAME, or --image DIR/Dockerfile"
         )
     if dockerfile := _dockerfile(image):
-        with _standing_in(dockerfile, stand_in):
+        with _standing_in(dockerfile, bases or {}, stand_in):
             tag = _build(dockerfile, progress or partial(print, file=sys.stderr))
         base = inspect(tag, str(dockerfile))
     else:
@@ -172,13 +174,18 @@ def from_names(dockerfile: Path) -> list[str]:
 
 
 @contextmanager
-def _standing_in(dockerfile: Path, stand_in: str | None) -> Iterator[None]:
-    """Let the image `stand_in` have the names that the Dockerfile begins from and docker lacks."""
-    names = [name for name in from_names(dockerfile) if _REFERENCE.fullmatch(name)]
-    lacking = [name for name in names if stand_in and not docker("image", "ls", "--quiet", name)]
+def _standing_in(
+    dockerfile: Path, bases: Mapping[str, str], stand_in: str | None
+) -> Iterator[None]:
+    """Let the images in `bases`, or `stand_in`, have the names that the Dockerfile begins from and
+    docker lacks."""
+    images = {name: bases.get(name, stand_in) for name in from_names(dockerfile)}
+    lacking = list[str]()
     try:
-        for name in lacking:
-            docker("tag", str(stand_in), name)
+        for name, image in images.items():
+            if image and _REFERENCE.fullmatch(name) and not docker("image", "ls", "-q", name):
+                docker("tag", image, name)
+                lacking.append(name)
         yield
     finally:
         for name in lacking:
