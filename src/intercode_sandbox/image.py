@@ -175,7 +175,8 @@ def keep_image(name: str, fill: Callable[[Path], None], *, force: bool) -> Path:
 
 
 def fill_layer(folder: Path, archive: IO[bytes], name: str, settings: Mapping[str, object]) -> None:
-    """Unpack the root file system of the image `name` into `folder`, with its settings. Raises `UsageError` if it has no bash."""
+    """Unpack the root file system of the image `name` into `folder`, with its settings. Raises
+    `UsageError` if it has no bash."""
     root = template.new_tree(folder)
     template.untar(Path(name), root, archive)
     if not any(os.path.lexists(root / shell) for shell in ("bin/bash", "usr/bin/bash")):

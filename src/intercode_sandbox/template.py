@@ -144,9 +144,8 @@ def _settings(layer: Path) -> dict[str, Any]:
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of an image from its config at Docker."""
-    variables = (line.partition("=") for line in config.get("Env") or ())
     return {
-        "environment": {name: value for name, _, value in variables},
+        "environment": dict(line.split("=", 1) for line in config.get("Env") or ()),
         "cwd": config.get("WorkingDir") or "/",
         "command": (config.get("Entrypoint") or []) + (config.get("Cmd") or []),
     }

@@ -21,6 +21,8 @@ from intercode.envs.compose import containers_of, service_of
 from intercode.interop.harbor.directory import read_directory
 from intercode.runner.run import evaluate
 from intercode.validate.check import check, check_texts
+from intercode_sandbox import template
+from intercode_sandbox.image import keep_image
 
 ECHO = r"""
 import pathlib, socketserver
@@ -155,11 +157,11 @@ READ = {
     "plain scalars": f"environment:{SCALARS}".replace("\n", "\n  "),
     "variables in a list": "environment: [A, B=, C=yes, 'D=1 2', A=3, 'E=$$F', '${Q:-G}=h']",
     "a quote in a word": "environment: {A: '${Q:-it\"s}x', B: '${Q:-a\\}b'}",
-    "words for what is not set": "environment: {A: '${Q:-w}', B: '${Q-w}', C: '${Q:-}', D: '${Q-}'}",
+    "words for what is not set": "environment: {A: '${Q:-w}', B: '${Q-w}', C: '${Q:-}'}",
     "words for what is set": "environment: {A: '${Q:+w}x', B: '${Q+$$w}y', C: '${Q:+$P}'}",
     "braces in words": "environment: {A: 'x${FLAG:-flag{x}}y', B: '{${Q:-a}}', C: '{}'}",
     "words in words": "environment: {A: '${Q:-${R-${S:-z}}}', B: '${Q:-a${R:+b}c}'}",
-    "dollar signs": "environment: {A: 'a$$b', B: 'Pa$$$$w', C: 'x$$', D: '$1', E: '$-', F: '${Q:-$$}'}",
+    "dollar signs": "environment: {A: 'a$$b', B: 'P$$$$w', C: 'x$$', D: '$1', E: '$-', F: '${Q:-$$}'}",
     "a variable that the host must have": "environment: {A: '${Q:?say it}'}",
     "another": "command: echo ${Q?}",
     "a reference without its end": "command: echo ${Q:-a",
@@ -214,7 +216,7 @@ def test_a_container_is_read_as_composes_program_reads_it(folder: Path, name: st
     file, config = write_compose(folder, name), RECORDED[name]
     container = containers_of(file)["web"]
     if config is None:
-        with pytest.raises(ValueError, match="needs|quotation"):
+        with pytest.raises(ValueError, match=r"needs|quotation"):
             service_of(file, container, "")
         return
     entry = service_of(file, container, "")
@@ -263,6 +265,28 @@ def ready_by(healthcheck: dict[str, Any]) -> str:
 def test_a_published_image_alone_names_no_command(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="does not say its command"):
         service_of(tmp_path / "compose.yaml", {"image": "postgres", "expose": [5432]}, "")
+
+
+def test_an_image_that_is_kept_names_its_command(tmp_path: Path, empty_cache: Path) -> None:
+    def fill(folder: Path) -> None:
+        template.new_tree(folder)
+        settings = template.settings_of({"Entrypoint": ["/run"], "Cmd": ["a b"]})
+        template.write_settings(folder, settings)
+
+    keep_image("serve", fill, force=False)
+    container = {"image": "registry.example/Ours/Serve:latest", "expose": [80]}
+    entry = service_of(tmp_path / "compose.yaml", container, "")
+    assert entry == {"image": "serve", "port": 80}
+    assert template.base("serve").command == ["/run", "a b"]
+
+
+def test_dates_are_texts(folder: Path) -> None:
+    """Compose's own program refuses them where a variable needs a text."""
+    file = folder / "compose.yaml"
+    dates = "{A: 2020-01-01, B: 2001-12-14t21:59:43.10-05:00}"
+    file.write_text(f"services: {{web: {{build: web, environment: {dates}}}}}")
+    entry = service_of(file, containers_of(file)["web"], "")
+    assert entry["env"] == {"A": "2020-01-01", "B": "2001-12-14t21:59:43.10-05:00"}
 
 
 def test_containers_beside_harbors_main_one_are_services(folder: Path) -> None:
@@ -420,7 +444,7 @@ def test_servers_are_played_and_one_that_does_not_build_is_a_kind_of_its_own(sha
     needs_bwrap()
     (shapes / "names" / "Dockerfile").write_text(f"{DOCKERFILE}RUN false\n")
     factory = intercode.prepare("ctf", data=str(shapes), image=base_image())
-    assert factory.facts()["service_files"]["names/Dockerfile"] == "cannot be made"
+    assert factory.facts()["service_files"]["of task names"] == "cannot be made"
     tasks = [task for task in factory.tasks if task.id in ("socket", "names")]
     with closing(factory()) as env:
         env.reset(options={"task": "socket"})

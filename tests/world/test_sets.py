@@ -77,8 +77,8 @@ STATED = {
 }
 """How a challenge's reason of each kind is told."""
 SETS = {
-    "nyu-ctf-test": challenges("network"),
-    "nyu-ctf-development": challenges("network"),
+    "nyu-ctf-test": challenges(),
+    "nyu-ctf-development": challenges(),
     "tb-aider": bench(),
     "tb-evoeval": bench(),
     "tb-deveval": bench(),

@@ -21,7 +21,7 @@ from intercode.envs.services import is_host_name
 from intercode.errors import DataError, UsageError
 from intercode.reading import DEEPEST, present, read_bytes, read_text
 from intercode_sandbox.image import image_path, own_name
-from intercode_sandbox.template import of_layer
+from intercode_sandbox.template import TREE
 
 NAMES = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
 _READ = {
@@ -33,12 +33,11 @@ _OF_THE_HOST = {
     "pull_policy", "restart", "stop_grace_period", "stop_signal",
 }  # fmt: skip
 """Keys that say nothing about what a service does beside one agent, but its names."""
-_WITH_WORD = re.compile(
-    r"""\$\{\w+:?(?P<sign>[-+])(?P<word>(?: [^${}"\\] | \\. | \$(?!\{) | \{[^${}"]*\} )*)\}""",
-    re.VERBOSE,
-)
+_WORD = r"""(?: [^${}"\\] | \\. | \$(?!\{) | \{[^${}"]*\} )*"""
+"""A word in JSON that has no reference with a word in it; it may have other braces."""
+_WITH_WORD = re.compile(rf"\$\{{\w+:?(?: -(?P<word>{_WORD}) | \+{_WORD} )\}}", re.VERBOSE)
 """A reference with a word: `${NAME:-word}`, which is the word if the variable is not set, or
-`${NAME+word}`, which then is nothing. The word, in JSON, has no such reference in it."""
+`${NAME+word}`, which then is nothing."""
 _LARGEST, _MOST_NODES = 1 << 20, 20_000
 """Bytes of a file, and nodes of one level of its content."""
 _DEEPEST = 20
@@ -59,7 +58,7 @@ _SCALARS = {
     "merge": "<<",
 }
 """Plain scalars that are no texts, by tag."""
-_PORT = re.compile(r"(\d{1,5})(?:/tcp)?", re.I)
+_PORT = re.compile(r"(?:^|:)(\d{1,5})(?:/tcp)?\Z", re.I)
 _STAGE = re.compile(r"^[ \t]*FROM[ \t]", re.MULTILINE | re.I)
 _INSTRUCTION = re.compile(r"^[ \t]*(CMD|ENTRYPOINT|EXPOSE)[ \t]+(.*)$", re.MULTILINE | re.I)
 
@@ -79,22 +78,25 @@ def containers_of(file: Path) -> Mapping[str, Mapping[str, Any]]:
 def service_of(file: Path, container: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Return a container of a compose file as an entry of the field `services`; paths begin with
     `prefix`. Raises `ValueError` that says why it cannot be one."""
-    ignored = {"volumes"} if names_docker_socket(container) else set()
-    if unread := sorted(container.keys() - _READ - _OF_THE_HOST - ignored):
+    known = _READ | _OF_THE_HOST
+    if all("docker.sock" in str(volume) for volume in container.get("volumes") or ()):
+        known = known | {"volumes"}
+    if unread := sorted(container.keys() - known):
         raise ValueError(f"has {', '.join(unread)}")
     read: Mapping[str, Any] = json.loads(
         _replace(json.dumps({key: container.get(key) for key in sorted(_READ)}))
     )
     dockerfile = _dockerfile(file.parent, read["build"] or {}, read["image"])
     said = dict[str, str]()
+    name = own_name(str(read["image"]))
+    is_kept = image_path(name or ".").joinpath(TREE).is_dir()
+    image = name if is_kept else read["image"]
     if dockerfile:
-        image, names_command = f"{prefix}{dockerfile}", True
+        image = f"{prefix}{dockerfile}"
         content = read_bytes(file.parent / dockerfile, file.parent)
         text = content.decode("utf-8", "replace").replace("\\\n", " ")
         last = _STAGE.split(text)[-1]
         said = {name.upper(): value for name, value in _INSTRUCTION.findall(last)}
-    else:
-        image, names_command = _image(read["image"])
     port = _port(read["ports"] or read["expose"] or said.get("EXPOSE", "").split())
     entrypoint, words = _argv(read["entrypoint"]), _argv(read["command"])
     if not entrypoint and words is None:
@@ -102,7 +104,7 @@ def service_of(file: Path, container: Mapping[str, Any], prefix: str) -> dict[st
     if entrypoint is None:
         entrypoint = _words(said.get("ENTRYPOINT"))
     command = _command(entrypoint, words)
-    if not command and not names_command:
+    if not (command or dockerfile or is_kept):
         raise ValueError("does not say its command")
     entry = {
         "image": image,
@@ -116,18 +118,13 @@ def service_of(file: Path, container: Mapping[str, Any], prefix: str) -> dict[st
     return {key: value for key, value in entry.items() if value}
 
 
-def names_docker_socket(container: Mapping[str, Any]) -> bool:
-    """Return whether a container has no volume but the socket of Docker, if it has some."""
-    return all("docker.sock" in str(volume) for volume in container.get("volumes") or ())
-
-
-def _host_names(container: Mapping[str, Any]) -> list[str]:
+def _host_names(container: Mapping[str, Any]) -> list[Any]:
     """Return the names, besides its own, by which others reach a container."""
     networks, names = container.get("networks"), [container.get("hostname")]
     if isinstance(networks, dict):
         for network in filter(None, networks.values()):
             names += network.get("aliases", ())
-    return [name for name in names if name and is_host_name(name)]
+    return list(filter(is_host_name, names))
 
 
 def _replace(text: str) -> str:
@@ -135,19 +132,10 @@ def _replace(text: str) -> str:
     the host must have."""
     text = text.replace("$$", "\0")
     for _ in range(_DEEPEST):
-        text = _WITH_WORD.sub(lambda match: match["word"] if match["sign"] == "-" else "", text)
+        text = _WITH_WORD.sub(r"\g<word>", text)
     if asked := _OF_ENVIRONMENT.search(text):
         raise ValueError(f"needs {asked[0]:.40} of the host")
     return text.replace("\0", "$")
-
-
-def _image(reference: str) -> tuple[str, bool]:
-    """Return the name here of an image, and whether `intercode image export` keeps it and it names
-    a command."""
-    name = own_name(reference)
-    if name and image_path(name).is_dir():
-        return name, bool(of_layer(image_path(name)).command)
-    return reference, False
 
 
 def _dockerfile(folder: Path, build: Any, image: object) -> str | None:
@@ -185,8 +173,7 @@ def _argv(command: Any) -> list[str] | str | None:
     stands."""
     if not isinstance(command, str):
         return None if command is None else [str(word) for word in command]
-    match = _WORDS.match(command)
-    return shlex.split(match[0] if match else command)
+    return shlex.split(_WORDS.findall(command)[0])
 
 
 def _command(entrypoint: Any, command: Any) -> str:
@@ -203,10 +190,9 @@ def _port(ports: list[Any]) -> int:
     """Return the container's side of its only TCP port: 80, `8080:80/tcp`, {target: 80}. Raises
     `ValueError` for none and for several."""
     texts = [str(port["target"] if isinstance(port, dict) else port) for port in ports]
-    matches = [_PORT.fullmatch(text.rpartition(":")[2]) for text in texts]
-    numbers = {int(match[1]) for match in matches if match}
+    numbers = {match[1] for match in map(_PORT.search, texts) if match}
     if len(numbers) == 1:
-        return numbers.pop()
+        return int(numbers.pop())
     several = f"has {len(numbers)} ports" if numbers else f"has the port {', '.join(texts)}"
     raise ValueError(several if ports else "does not say its port")
 

@@ -19,7 +19,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,9 +50,7 @@ for table in /proc/net/tcp{,6}; do
 done
 """
 """Prints whether a process is alive, and the address of each listener: `0100007F:1F90`."""
-_REACHED = {
-    "00000000", "0100007F", "0" * 32, "0" * 24 + "01000000", "0" * 16 + "FFFF00000100007F",
-}  # fmt: skip
+_REACHED = re.compile(r"(?:0{8}|0100007F|0{32}|0{24}01000000|0{16}FFFF00000100007F):")
 """Where a connection to 127.0.0.1 or ::1 gets, as the kernel's tables of little-endian machines
 write it."""
 _NAME = re.compile(r"(?!localhost$)[\w.-]{1,253}", re.ASCII | re.I)
@@ -99,10 +97,8 @@ def read_services(value: object) -> dict[str, dict[str, Any]]:
                 or (isinstance(part, dict) and not all(map(_is_text, [*part, *part.values()])))
             ):
                 raise DataError(f"{where}: {key} is {part!r:.60}, which is not what it takes")
-        for word in (name, *entry.get("aliases", ())):
-            if not is_host_name(word):
-                why = "use letters, digits, dots, hyphens and underscores"
-                raise DataError(f"{where}: {word!r:.60} cannot be a host name: {why}")
+        if not all(map(is_host_name, [name, *entry.get("aliases", ())])):
+            raise DataError(f"{where}: its names are letters, digits, dots, hyphens, underscores")
         # an image may name the command
         if (
             not (entry.get("command") or entry.get("image"))
@@ -201,14 +197,17 @@ def _start(service: Service, box: Sandbox) -> None:
     how = ["bash", "-c", _START, "bash", service.command, LOG, pipe]
     pid = box.exec("", argv=how).output.strip()
     look = ["bash", "-c", _LOOK, "bash", pid]
-    deadline, state, ports = time.monotonic() + service.ready_seconds, "alive", set[int]()
+    deadline, state, ports = time.monotonic() + service.ready_seconds, "alive", list[int]()
     while state == "alive":
         seconds = deadline - time.monotonic()
         # nothing is printed where the machine is too slow
         state, *lines = box.exec("", argv=look, cwd="/").output.split() or ["alive"]
-        listeners = [line.split(":") for line in lines]
-        ports = {int(port, 16) for address, port in listeners if address in _REACHED}
-        if _is_ready(service, box, ports, seconds):
+        ports = sorted(int(line.partition(":")[2], 16) for line in lines if _REACHED.match(line))
+        is_ready = service.port in ports
+        if service.ready:
+            test = ["bash", "-c", service.ready]
+            is_ready = box.exec("", argv=test, timeout=max(seconds, _PAUSE)).exit_code == 0
+        if is_ready:
             return
         if seconds < 0:
             break
@@ -218,13 +217,6 @@ def _start(service: Service, box: Sandbox) -> None:
         why += f": nothing listens on {service.port}; it listens on {', '.join(map(str, ports))}"
     log = _log(box)[-2000:] or "(nothing)"
     raise DataError(f"field 'services': {service.name} {why}; its output ends:\n{log}")
-
-
-def _is_ready(service: Service, box: Sandbox, ports: Container[int], seconds: float) -> bool:
-    if service.ready:
-        test = ["bash", "-c", service.ready]
-        return box.exec("", argv=test, timeout=max(seconds, _PAUSE)).exit_code == 0
-    return service.port in ports
 
 
 def _log(box: Sandbox) -> str:

@@ -187,8 +187,8 @@ class WorkspaceSpec:
         )
         command = entry.get("command") or shlex.join(getattr(template, "command", ()))
         if not command:
-            where = f"task {task.id}: field 'services': {name}"
-            raise DataError(f"{where} has no command, and its image names none")
+            why = f"{name} has no command, and its image names none"
+            raise DataError(f"task {task.id}: field 'services': {why}")
         names = ("files", "ready", "ready_seconds", "stdin_open", "aliases")
         how = {key: entry[key] for key in names if key in entry}
         return Service(name, command, entry["port"], spec.make, **how)
@@ -259,16 +259,16 @@ class WorkspaceSpec:
 
     def service_files(self, tasks: Iterable[Task]) -> dict[str, dict[str, str]]:
         """Return the fact `service_files`, the digest of each image and tree that the services of
-        the tasks name, or that it cannot be made."""
+        the tasks name. Of a task whose services cannot be made, which fails when it is played, it
+        says so."""
         digests = dict[str, str]()
         for task in tasks:
-            for name, entry in read_services(task.extra.get("services") or {}).items():
-                place = " + ".join(filter(None, map(entry.get, ("image", "tree"))))
-                try:
-                    if place:
+            try:
+                for name, entry in read_services(task.extra.get("services") or {}).items():
+                    if place := " + ".join(filter(None, map(entry.get, ("image", "tree")))):
                         digests[place] = self._service_template(task, name, entry).digest
-                except DataError:  # of this task only, which fails when it is played
-                    digests[place] = "cannot be made"
+            except DataError:
+                digests[f"of task {task.id}"] = "cannot be made"
         return {"service_files": digests} if digests else {}
 
     def facts(self) -> dict[str, Any]:

@@ -207,9 +207,9 @@ def survey(
         task_assets, named = found[task.id]
         services = bool(task.extra.get("services"))
         has_files = task_assets or named or has_shared_files or services
-        lost = [path for path in named if not present(path)]
-        file = f"names {lost[0].name!r}, which is not in its folder" if lost else None
-        file = task.extra.get(UNPLAYABLE) or file or (None if has_files else needs_file(task))
+        file = task.extra.get(UNPLAYABLE) or (None if has_files else needs_file(task))
+        if lost := [path.name for path in named if not present(path)]:
+            file = file or f"names {lost[0]!r}, which is not in its folder"
         if assets and present(missing := assets / f"{task.id}.missing"):
             file = "its file cannot be had"
             with suppress(DataError):
@@ -268,14 +268,15 @@ def _is_empty(path: Path) -> bool:
 
 def needs_network(task: Task) -> str | None:
     """Return why a task needs a network, or None."""
-    text, services = f"{task.query}\n{task.extra.get('setup') or ''}", task.extra.get("services")
-    if not services and "assets" not in task.extra:
-        match = _ADDRESS.search(text)
-        return f"needs the network ({match[0].rstrip('.,)')})" if match else None
-    for link in _LINK.finditer(text):
-        if Path(link["path"]).suffix not in _PAGES and link["host"] not in (services or ()):
-            return f"needs the network ({link[0]})"
-    return None
+    text, services = (
+        f"{task.query}\n{task.extra.get('setup') or ''}",
+        task.extra.get("services", {}),
+    )
+    address = _ADDRESS.search(text)
+    if services or "assets" in task.extra:
+        links = (link for link in _LINK.finditer(text) if link["host"] not in services)
+        address = next((link for link in links if Path(link["path"]).suffix not in _PAGES), None)
+    return f"needs the network ({address[0].rstrip('.,)')})" if address else None
 
 
 def needs_file(task: Task) -> str | None:

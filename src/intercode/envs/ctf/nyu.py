@@ -8,7 +8,6 @@ docker-compose.yml    the server, if `compose` is true: a service called as `box
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,11 @@ def _record(folder: Path, place: Path, challenge: dict[str, Any]) -> Record:
     text = challenge["description"]
     if challenge.get("compose") or challenge.get("internal_port") or "{box}" in text:
         try:
-            name, container, file = _container(folder, challenge)
+            file = find_compose(folder) if challenge.get("compose") else None
+            containers = containers_of(file) if file else {}
+            if not file or len(containers) != 1:
+                raise ValueError(f"needs {len(containers)} containers, not one")
+            ((name, container),) = containers.items()
             container = {**container, "ports": [port]} if port else container
             service = service_of(file, container, f"{place.as_posix()}/")
             host, port = host or name, service["port"]
@@ -67,13 +70,3 @@ def _record(folder: Path, place: Path, challenge: dict[str, Any]) -> Record:
         told.append(f"The flag has the form {flag.partition('{')[0]}{{…}}.")
     text = text.replace("{box}", str(host)).replace("{port}", str(port))
     return {**record, "query": "\n\n".join([text, *told])}
-
-
-def _container(folder: Path, challenge: dict[str, Any]) -> tuple[str, Mapping[str, Any], Path]:
-    """Return the only container of a challenge with its name and the compose file. Raises
-    `ValueError` for none and for several."""
-    file = find_compose(folder) if challenge.get("compose") else None
-    containers = containers_of(file) if file else {}
-    if not file or len(containers) != 1:
-        raise ValueError(f"needs {len(containers)} containers, not one")
-    return *next(iter(containers.items())), file
