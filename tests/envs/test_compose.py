@@ -161,7 +161,7 @@ READ = {
     "words for what is set": "environment: {A: '${Q:+w}x', B: '${Q+$$w}y', C: '${Q:+$P}'}",
     "braces in words": "environment: {A: 'x${FLAG:-flag{x}}y', B: '{${Q:-a}}', C: '{}'}",
     "words in words": "environment: {A: '${Q:-${R-${S:-z}}}', B: '${Q:-a${R:+b}c}'}",
-    "dollar signs": "environment: {A: 'a$$b', B: 'P$$$$w', C: 'x$$', D: '$1', E: '$-', F: '${Q:-$$}'}",
+    "dollar signs": "environment: {A: 'a$$b', B: 'P$$$$w', C: 'x$$', D: '$1', E: '${Q:-$$}'}",
     "a variable that the host must have": "environment: {A: '${Q:?say it}'}",
     "another": "command: echo ${Q?}",
     "a reference without its end": "command: echo ${Q:-a",

@@ -40,8 +40,6 @@ _WITH_WORD = re.compile(rf"\$\{{\w+:?(?: -(?P<word>{_WORD}) | \+{_WORD} )\}}", r
 `${NAME+word}`, which then is nothing."""
 _LARGEST, _MOST_NODES = 1 << 20, 20_000
 """Bytes of a file, and nodes of one level of its content."""
-_DEEPEST = 20
-"""How deep references may be in each other's words."""
 _OF_ENVIRONMENT = re.compile(r"\$(?:\{[^}\"]*\}?|[A-Za-z_]\w*)", re.ASCII)
 """A variable of the host; not `$1`."""
 _WORDS = re.compile(
@@ -89,7 +87,7 @@ def service_of(file: Path, container: Mapping[str, Any], prefix: str) -> dict[st
     dockerfile = _dockerfile(file.parent, read["build"] or {}, read["image"])
     said = dict[str, str]()
     name = own_name(str(read["image"]))
-    is_kept = image_path(name or ".").joinpath(TREE).is_dir()
+    is_kept = image_path(name).joinpath(TREE).is_dir()
     image = name if is_kept else read["image"]
     if dockerfile:
         image = f"{prefix}{dockerfile}"
@@ -131,7 +129,7 @@ def _replace(text: str) -> str:
     """Return a text with its references replaced. Raises `ValueError` for one to a variable that
     the host must have."""
     text = text.replace("$$", "\0")
-    for _ in range(_DEEPEST):
+    for _ in range(20):  # references in the words of others
         text = _WITH_WORD.sub(r"\g<word>", text)
     if asked := _OF_ENVIRONMENT.search(text):
         raise ValueError(f"needs {asked[0]:.40} of the host")

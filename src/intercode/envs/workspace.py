@@ -187,8 +187,9 @@ class WorkspaceSpec:
         )
         command = entry.get("command") or shlex.join(getattr(template, "command", ()))
         if not command:
-            why = f"{name} has no command, and its image names none"
-            raise DataError(f"task {task.id}: field 'services': {why}")
+            raise DataError(
+                f"task {task.id}: field 'services': {name} has no command, and its image names none"
+            )
         names = ("files", "ready", "ready_seconds", "stdin_open", "aliases")
         how = {key: entry[key] for key in names if key in entry}
         return Service(name, command, entry["port"], spec.make, **how)
