@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from intercode_sandbox.guest.room import NO_ROOM
 
@@ -98,7 +98,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def did_you_mean_file(path: str | Path) -> str:
+def did_you_mean_file(path: str | os.PathLike[str]) -> str:
     """Return the same for a path with nothing there, from the names in its folder."""
-    path = Path(path)
-    return did_you_mean(path.name, (file.name for file in path.parent.glob("*")))
+    folder, name = os.path.split(path)
+    try:
+        return did_you_mean(name, os.listdir(folder or "."))
+    except OSError:
+        return ""

@@ -140,13 +140,13 @@ class WorkspaceSpec:
     def for_task(self, task: Task) -> WorkspaceSpec:
         """Return this spec, or, if the task's record has an `image`, a `setup`, a `cwd`, an `env`,
         limits, a `session_start` or `services`, a spec with these, built at the first call."""
-        own = [task.extra.get(name) for name in ("image", "setup", "cwd", "session_start")]
-        image, setup, cwd, session_start = own
+        fields = [task.extra.get(name) for name in ("image", "setup", "cwd", "session_start")]
+        image, setup, cwd, session_start = fields
         variables: Mapping[str, str] = task.extra.get("env") or {}
         limits = self.limits and self.limits.changed_by(task.extra)
-        if not (any(own) or variables) and limits == self.limits:
+        if not (any(fields) or variables) and limits == self.limits:
             return self.with_services(task)
-        key = *own, tuple(variables.items()), limits
+        key = *fields, tuple(variables.items()), limits
         with _template_lock:
             if key not in self._task_specs:
                 template = self._build_template(task.id, image, setup)
