@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 
 import intercode_sandbox
 from intercode.errors import IntercodeError, InternalError, UsageError
-from intercode.reading import present
 
 Kind = TypeVar("Kind")
 _HERE, _SANDBOX, _LIBRARY = (
@@ -104,7 +103,7 @@ def attribute_path(owner: type, name: str) -> str | None:
         path = os.path.join(os.path.dirname(os.path.realpath(inspect.getfile(setter))), value)
     except (TypeError, OSError):  # a class that was typed in, not read from a file
         return value
-    if present(path):
+    if os.path.exists(path):
         return path
     if name in ("tree", "setup", "prompts") or (name == "data" and os.path.splitext(path)[1]):
         raise UsageError(f"{setter.__qualname__} says {name} = {value!r}, but there is no {path}")

@@ -37,7 +37,7 @@ STATEMENT = re.compile(
 
 def word_lists() -> Iterator[tuple[str, frozenset[str]]]:
     """Yield each set of words of the modules of envs/bash, with its name; the keys of a table are
-    one, but for hacks, whose names are phrases."""
+    one, but for hacks, whose names are phrases, and for fields of records."""
     for found in pkgutil.iter_modules(intercode.envs.bash.__path__, "intercode.envs.bash."):
         module = importlib.import_module(found.name)
         for name, value in inspect.getmembers(module):
@@ -45,7 +45,7 @@ def word_lists() -> Iterator[tuple[str, frozenset[str]]]:
             if (
                 entries
                 and not name.startswith("__")
-                and not re.search(r"\bHACKS|_HOW|FORGERIES", name)
+                and not re.search(r"\bHACKS|_HOW|FORGERIES|_FIELDS", name)
                 and all(isinstance(entry, str) for entry in entries)
             ):
                 yield f"{found.name}:{name}", frozenset(entries)

@@ -262,7 +262,6 @@ def test_the_state_of_another_mixture_is_refused(dealer: SimpleNamespace, saved:
     assert refused(Sampler([(dealer.mk(10, fam="z"), 1)]), saved)
 
 
-@wrong_today(POOL)
 def test_more_wins_than_plays_are_refused(dealer: SimpleNamespace, saved: Path) -> None:
     state = json.loads(saved.read_text())
     state["rates"][next(iter(state["rates"]))] = [5, 1, 0]

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import faults
 import pytest
 import yaml
 from kept import needs_bwrap
@@ -82,24 +81,12 @@ def form_of(file: Path) -> str:
     return "Inspect" if {"eval", "version"} <= log.keys() else "results"
 
 
-def quotes_python(command: str, file: Path) -> bool:
-    """Readers of recordings take the first key of an object for an episode, and print what Python
-    says of its value, as of a zip file; so does `score` of a list and of a zip file."""
-    form = form_of(file)
-    if form == "zip" or command == "score":
-        return form in ("zip", "messages")
-    log = json.loads(file.read_bytes())
-    return isinstance(log, dict) and not isinstance(next(iter(log.values())), dict)
-
-
 def rows() -> list[Any]:
-    mark = faults.wrong_today(faults.FILES)
     return [
         pytest.param(
             command,
             file,
             id=f"{command} {file.name} ({form_of(file)})",
-            marks=mark if quotes_python(command, file) else (),
         )
         for command in ("show", "score")
         for file in LOGS

@@ -17,7 +17,6 @@ from intercode.envs import ENVIRONMENTS, all_options, known_options
 from intercode.errors import UsageError, did_you_mean_file
 from intercode.options import SECTIONS, Option, Options
 from intercode.plugins import find_own_modules
-from intercode.reading import present
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -30,6 +29,8 @@ class _Existing(click.Path):
         super().__init__(exists=True, **options)
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        from intercode.reading import present  # importing it takes as long as the rest of --help
+
         try:
             is_there = present(value)
         except UsageError as error:
@@ -47,6 +48,8 @@ class _RunPath(_Existing):
     """A run folder, a folder of runs, or a recording; a file of a run folder is refused."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        from intercode.reading import present
+
         path = os.fsdecode(super().convert(value, param, ctx))
         folder = os.path.dirname(path) or "."
         if present(path) == "file" and present(os.path.join(folder, "run.json")):
@@ -322,7 +325,7 @@ def _stored_options(
     context: click.Context, option: click.Parameter, folder: str | None
 ) -> str | None:
     """Take the options that the user leaves out from the run in `folder`, if it holds a run."""
-    if folder is None or not present(os.path.join(folder, "run.json")):
+    if folder is None or not os.path.exists(os.path.join(folder, "run.json")):
         return folder
     from intercode.runs.store import stream_run
     from intercode.runs.trust import require_trust

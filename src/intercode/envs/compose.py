@@ -87,7 +87,7 @@ def service_of(file: Path, container: Mapping[str, Any], prefix: str) -> dict[st
     dockerfile = _dockerfile(file.parent, read["build"] or {}, read["image"])
     said = dict[str, str]()
     name = own_name(str(read["image"]))
-    is_kept = image_path(name).joinpath(TREE).is_dir()
+    is_kept = present(image_path(name) / TREE) == "folder"
     image = name if is_kept else read["image"]
     if dockerfile:
         image = f"{prefix}{dockerfile}"

@@ -378,7 +378,7 @@ def _find_image(file: Path | None, image: str) -> str:
     folder = Path() if file is None else file if present(file) == "folder" else file.parent
     path = folder / image
     try:
-        inside, exists = path.resolve().is_relative_to(folder.resolve()), present(path)
+        inside, exists = path.resolve().is_relative_to(folder.resolve()), path.exists()
     except (OSError, RuntimeError) as error:  # too long, or a cycle of links
         raise UsageError(
             f"{image!r:.100} can be neither an image nor a path next to the task file "

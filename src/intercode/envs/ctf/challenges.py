@@ -27,6 +27,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from intercode.errors import DataError, IntercodeError, UsageError
 from intercode.reading import LARGEST, present, read_bytes, read_text, require_inside
@@ -194,17 +195,17 @@ def survey(
         )
     is_json = source is not None and source.suffix.lower() in (".json", ".jsonl")
     text = read_text(source, most=LARGEST) if source and is_json else ""
-    found, challenges = dict[str, tuple[Path | None, tuple[Path, ...]]](), dict[str, Challenge]()
+    assets_of, challenges = dict[str, tuple[Any, Any]](), dict[str, Challenge]()
     for task in tasks:
         try:
             gold_is(task)
-            found[task.id] = _find_assets(task, assets), _named_assets(task, source)
+            assets_of[task.id] = _find_assets(task, assets), _named_assets(task, source)
         except IntercodeError as error:
             challenges[task.id] = Challenge(None, unreadable=str(error))
-    sound = [task for task in tasks if task.id in found]
+    sound = [task for task in tasks if task.id in assets_of]
     odd = _odd_golds(sound, text)
     for task in sound:
-        task_assets, named = found[task.id]
+        task_assets, named = assets_of[task.id]
         services = bool(task.extra.get("services"))
         has_files = task_assets or named or has_shared_files or services
         file = task.extra.get(UNPLAYABLE) or (None if has_files else needs_file(task))

@@ -77,7 +77,7 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
         for name, field in _LABELS.items():
             if entry.get(field):
                 labels[name][episode.task] = str(entry[field])
-    if malformed and not episodes:
+    if malformed and not episodes and any("turn_history" in entry for entry in entries):
         key, why = next(iter(malformed.items()))
         raise DataError(f"{path}, episode {key!r:.50}: {why}")
     if not episodes:
