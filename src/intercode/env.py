@@ -46,7 +46,7 @@ from intercode.language import PLAIN, Language
 from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, call_plugin, check_overrides, safe_repr
 from intercode.protocol import find_protocol
-from intercode.reading import leave_all_out
+from intercode.reading import leave_all_out, present
 from intercode.submission import INSIDE, LONGEST, is_submission, submitted_word
 from intercode.tasks import DataSet, Layout, open_data
 from intercode.tasks.loader import DECIDING, Records, near_fields
@@ -258,8 +258,11 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         left_out = (*data.left_out, *world.left_out)
         facts = {"data": data.name, "data_digest": data.digest}
         reasons = dict[str, str]()
-        for task, why in left_out:
-            reasons[task.id] = f"{reasons[task.id]}; {why}" if task.id in reasons else str(why)
+        place = data.file and (data.file if present(data.file) == "folder" else data.file.parent)
+        for task, issue in left_out:
+            # equal wherever the data lies, since a run is resumed with equal facts
+            why = issue.replace(f"{place}/", "")
+            reasons[task.id] = f"{reasons[task.id]}; {why}" if task.id in reasons else why
         why_left_out = {"left_out": reasons} if reasons else {}
         return EnvFactory(
             tasks,

@@ -150,15 +150,28 @@ def open_plain(path: str | Path, root: str | Path | None = None) -> BufferedRead
 def require_inside(path: str | Path, root: str | Path) -> None:
     """Raise `DataError` for a path that leads out of its data's root."""
     if not Path(os.path.realpath(path)).is_relative_to(root_of(root)):
-        raise DataError(f"{path}: leads out of {root}, where the files of this data must lie")
+        raise DataError(
+            f"{path}: leads out of {root}, where the files of this data must lie; "
+            "copy them there (cp -rL)"
+        )
 
 
 def root_of(folder: str | Path) -> Path:
     """Return the folder in which the files of a data set lie: the data's own, or the repository of
     a hub's cache, whose snapshots consist of links."""
     root = Path(os.path.realpath(folder))
-    shelf = next((above for above in root.parents if above.name == "snapshots"), None)
-    return shelf.parent if shelf else root
+    for shelf in root.parents:
+        # REPOSITORY/snapshots/COMMIT/FILE is a link to REPOSITORY/blobs/HASH
+        if shelf.name == "snapshots" and shelf.with_name("blobs").is_dir():
+            return shelf.parent if "--" in shelf.parent.name else root
+    return root
+
+
+def real_file(path: Path) -> Path:
+    """Return the file for which a link in a hub's cache stands, and other paths as they are."""
+    place = Path(os.path.realpath(path))
+    shelf = root_of(path.parent) / "blobs"
+    return place if path.is_symlink() and place.is_relative_to(shelf) else path
 
 
 def read_bytes(
@@ -189,13 +202,15 @@ def read_files(path: Path, root: Path) -> dict[str, tuple[bytes, int]]:
     there, without caches of Python; links that lead nowhere are named. Raises `DataError`."""
     require_inside(path, root)
     if present(path) != "folder":
-        return {path.name: (read_bytes(path, root), path.stat().st_mode & 0o777)}
+        content = read_bytes(path, root, most=LARGEST)
+        return {path.name: (content, path.stat().st_mode & 0o777)}
     files = {}
     for file in files_below(path):
-        if not present(file):
+        kind = present(file)
+        if not kind:
             leave_out(f"{file}: the link leads nowhere")
-        elif "__pycache__" not in file.parts:
-            content = read_bytes(file, root)
+        elif kind != "folder" and "__pycache__" not in file.parts:
+            content = read_bytes(file, root, most=LARGEST)
             files[str(file.relative_to(path))] = content, file.stat().st_mode & 0o777
     return files
 

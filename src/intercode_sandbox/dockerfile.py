@@ -99,7 +99,7 @@ def _bases(dockerfile: Path, stand_in: template.Template | None) -> dict[str, te
     bases = {}
     for name in images.from_names(dockerfile):
         path = local_images.image_path(local_images.own_name(name))
-        if path.is_dir():
+        if "/" not in name and path.is_dir():
             bases[name] = template.of_layer(path)
         elif stand_in:
             bases[name] = stand_in

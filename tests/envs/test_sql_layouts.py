@@ -124,7 +124,9 @@ def test_a_published_layout_is_read_and_judged(
 def dbbench(type: str, label: list[str], query: str, rows: Any = ()) -> dict[str, Any]:
     """A record of AgentBench's DBBench with our words."""
     columns = [{"name": name, "type": "TEXT"} for name in ("Kind", "Price\\neuro")]
-    named = {"columns": columns, "rows": rows or [["pear", "2"], ["Bob's \\plum", "3"]]}
+    if rows == ():
+        rows = [["pear", "2"], ["Bob's \\plum", "3"]]
+    named = {"columns": columns, "rows": rows or []}
     return {
         "description": "Look.",
         "label": label,
@@ -142,6 +144,9 @@ LABELLED = [
     dbbench("INSERT", ["[]"], "INSERT INTO `Fruit List` VALUES ('fig', 4)"),
     dbbench("other", [], "SELECT wrong"),
     dbbench("other", ["pear"], "SELECT wrong", [["pear"]]),
+    dbbench("other", ["pear", "2"], "SELECT wrong"),
+    {**dbbench("other", ["[]"], "INSERT INTO `Fruit List` VALUES ('fig', 4)"), "type": "INSERT"},
+    dbbench("other", ["0"], "SELECT wrong", rows=None),
 ]
 LABELLED_ANSWERS = {
     "0": ["SELECT Kind FROM `Fruit List` WHERE Kind LIKE 'Bob%'"],
@@ -151,6 +156,9 @@ LABELLED_ANSWERS = {
         "INSERT INTO `Fruit List` VALUES ('fi', '4');"
         " UPDATE `Fruit List` SET Kind = 'fig' WHERE Kind = 'fi'",
     ],
+    "6": ["SELECT 'pear', 2", "SELECT 'pear', '2'", "SELECT '2' UNION ALL SELECT 'pear'"],
+    "7": ["INSERT INTO `Fruit List` VALUES ('fig', '4')"],
+    "8": ["SELECT COUNT(*) FROM `Fruit List`"],
 }
 """Right answers to the first records by their ids."""
 

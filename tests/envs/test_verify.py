@@ -518,6 +518,17 @@ def test_a_script_with_the_line_ends_of_windows_is_read(tmp_path: Path) -> None:
             assert env.step("submit")[1] == reward
 
 
+def test_a_line_that_ends_so_on_purpose_stays(tmp_path: Path) -> None:
+    needs_bwrap()
+    test = "cmp /srv/x - <<'END'\na\r\nEND\n"
+    record = {"query": "Write /srv/x.", "gold": "printf 'a\\r\\n' > /srv/x", "verify": test}
+    (tmp_path / "t.jsonl").write_text(json.dumps(record))
+    with intercode.make("bash", data=str(tmp_path / "t.jsonl")) as env:
+        env.reset()
+        env.step(record["gold"])
+        assert env.step("submit")[1] == 1.0
+
+
 def test_tests_that_cannot_be_read_hide_no_other_tasks(tmp_path: Path) -> None:
     records = []
     for name in ("sound", "loop", "unread"):

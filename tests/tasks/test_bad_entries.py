@@ -16,9 +16,10 @@ import pytest
 
 import intercode
 from intercode.envs.sql.databases import read_databases
+from intercode.errors import DataError, EntryLeftOut, IntercodeError
 from intercode.interop.atif import read_trajectories
 from intercode.interop.v1.trajectories import read_logs
-from intercode.reading import LARGEST_TEXT
+from intercode.reading import LARGEST_TEXT, read_text, real_file
 
 COMPOSE = "services:\n  web:\n    build: .\n    command: python3 app.py\n    ports: ['80:80']\n"
 TOML = 'schema_version = "1.1"\n[environment]\ndocker_image = "debian"\n'
@@ -217,6 +218,7 @@ RECORDS: dict[str, Any] = {
     "half a surrogate pair": {"id": "odd", "query": "x", "gold": "y", "more": "\ud800"},
     "an id twice": {**GOOD, "query": "Print 2."},
     "a word for a truth value": {"id": "odd", "query": "x", "gold": "y", "general": "perhaps"},
+    "a word for another": {"id": "odd", "query": "x", "gold": "y", "files_count": "perhaps"},
     "golds that are no list": {"id": "odd", "query": "x", "golds": "y"},
 }
 FORMS: dict[str, Callable[[Any], str]] = {
@@ -232,7 +234,7 @@ def test_an_odd_record_leaves_only_itself_out(tmp_path: Path, suffix: str, kind:
     file.write_text(FORMS[suffix](RECORDS[kind]))
     if suffix == ".json" and kind == "nested":  # the file is one value
         return
-    with pytest.warns(intercode.errors.EntryLeftOut, match=r"t\.jsonl?: .*(line|records?)"):
+    with pytest.warns(EntryLeftOut, match=r"t\.jsonl?: .*(line|records?)"):
         factory = intercode.prepare("bash", data=str(file))
     assert [task.id for task in factory.tasks] == ["good"]
     ((task, why),) = factory.left_out
@@ -259,15 +261,88 @@ def test_a_line_that_is_no_record_leaves_only_itself_out(tmp_path: Path, suffix:
     assert [f"{file}: line " in why for _, why in left_out] == [True]
 
 
-def test_no_file_of_the_host_comes_in_by_a_link(tmp_path: Path) -> None:
+PARTS = {"tree": "bash", "setup.sh": "bash", "databases": "sql", "assets": "ctf"}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_file_of_the_host_comes_in_by_a_link(tmp_path: Path, part: str) -> None:
+    outside, data = tmp_path / "outside", tmp_path / "data"
+    (outside / "a").mkdir(parents=True)
+    (outside / "a" / "key").write_text("of the host")
+    (outside / "a.sql").write_text("CREATE TABLE t (a);\n")
+    data.mkdir()
+    (data / "tasks.jsonl").write_text(json.dumps({"id": "a", "query": "x", "gold": "flag{a}"}))
+    (data / part).symlink_to(outside / "a.sql" if part.endswith(".sh") else outside)
+    with pytest.raises(DataError, match="leads out of"):
+        intercode.prepare(PARTS[part], data=str(data))
+
+
+def test_no_asset_is_a_link_out_of_its_folder(tmp_path: Path) -> None:
     secret, data = tmp_path / "secret", tmp_path / "data"
     secret.mkdir()
     (secret / "key").write_text("of the host")
     (data / "assets").mkdir(parents=True)
     (data / "tasks.jsonl").write_text(json.dumps({"id": "a", "query": "x", "gold": "flag{a}"}))
     (data / "assets" / "a").symlink_to(secret)
-    with pytest.raises(intercode.errors.IntercodeError, match="leads out of"):
+    with pytest.raises(IntercodeError, match="leads out of"):
         intercode.prepare("ctf", data=str(data))
     (data / "assets" / "a").unlink()
     shutil.copytree(secret, data / "assets" / "a")
     assert intercode.prepare("ctf", data=str(data)).tasks
+
+
+def test_links_of_a_hubs_cache_are_read_and_others_are_not(tmp_path: Path) -> None:
+    cache = tmp_path / "datasets--owner--name"
+    commit = cache / "snapshots" / "c0ffee"
+    for folder in (commit, cache / "blobs"):
+        folder.mkdir(parents=True)
+    (cache / "blobs" / "1").write_text("text")
+    (commit / "a.txt").symlink_to("../../blobs/1")
+    assert read_text(commit / "a.txt", commit) == "text"
+    assert real_file(commit / "a.txt") == cache / "blobs" / "1"
+    plain = tmp_path / "snapshots" / "evil"
+    plain.mkdir(parents=True)
+    (tmp_path / "secret").write_text("of the host")
+    (plain / "a.txt").symlink_to("../../secret")
+    with pytest.raises(DataError, match="leads out of"):
+        read_text(plain / "a.txt", plain)
+
+
+HUGE = "9" * 400
+STRANGE = {
+    "a size": ("harbor", "task.toml", f'[environment]\nmemory = "{HUGE}"\n'),
+    "a time": ("harbor", "task.toml", f"[agent]\ntimeout_sec = {HUGE}\n"),
+    "a number in base 60": ("harbor", "task.yaml", f"a: !!int '{'1:' * 9000}1'\n"),
+    "a name": ("ctf", "challenge.json", json.dumps({"files": ["a" * 300], "flag": "f{x}"})),
+    "a file": ("ctf", "challenge.json", json.dumps({"files": ["a\0b"], "flag": "f{x}"})),
+    "a list": ("ctf", "challenge.json", json.dumps({"files": [7], "flag": "f{x}"})),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_strange_value_leaves_only_its_entry_out(tmp_path: Path, name: str) -> None:
+    env, file, text = STRANGE[name]
+    good = {"harbor": ("task.toml", TOML), "ctf": ("challenge.json", CHALLENGE)}[env]
+    for entry, (place, content) in {"good": good, "odd": (file, text)}.items():
+        for beside, more in {**TESTS, **OLD_TESTS, "x": "x"}.items():
+            (tmp_path / entry / beside).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / entry / beside).write_text(more)
+        (tmp_path / entry / place).write_text(content)
+        if env == "harbor":
+            (tmp_path / entry / "tests" / "test.sh").write_text("true\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        factory = intercode.prepare(env, data=str(tmp_path))
+    assert [task.id for task in factory.tasks] == ["good"]
+    assert [task.id for task, _ in factory.left_out] == ["odd"]
+
+
+def test_a_run_goes_on_where_its_data_has_been_moved(tmp_path: Path) -> None:
+    facts = []
+    for folder in (tmp_path / "here", tmp_path / "there"):
+        folder.mkdir()
+        (folder / "t.jsonl").write_text(f"{json.dumps(GOOD)}\nno record\n")
+        with pytest.warns(EntryLeftOut):
+            facts.append(intercode.prepare("bash", data=str(folder / "t.jsonl")).facts())
+    assert facts[0]["left_out"]
+    assert facts[0]["left_out"] == facts[1]["left_out"]

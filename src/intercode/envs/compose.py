@@ -40,6 +40,7 @@ _WITH_WORD = re.compile(rf"\$\{{\w+:?(?: -(?P<word>{_WORD}) | \+{_WORD} )\}}", r
 `${NAME+word}`, which then is nothing."""
 _LARGEST, _MOST_NODES = 1 << 20, 20_000
 """Bytes of a file, and nodes of one level of its content."""
+_LONGEST_NUMBER = 10_000
 _OF_ENVIRONMENT = re.compile(r"\$(?:\{[^}\"]*\}?|[A-Za-z_]\w*)", re.ASCII)
 """A variable of the host; not `$1`."""
 _WORDS = re.compile(
@@ -65,9 +66,9 @@ def find_compose(folder: Path) -> Path | None:
     return next((folder / name for name in NAMES if present(folder / name)), None)
 
 
-def containers_of(file: Path) -> Mapping[str, Mapping[str, Any]]:
+def containers_of(file: Path, root: Path) -> Mapping[str, Mapping[str, Any]]:
     """Return the containers of a compose file. Raises `DataError` for another file."""
-    containers = read_yaml(file, is_compose=True).get("services") or {}
+    containers = read_yaml(file, root, is_compose=True).get("services") or {}
     if isinstance(containers, dict) and all(isinstance(one, dict) for one in containers.values()):
         return containers
     raise DataError(f"{file}: its services are not objects")
@@ -237,7 +238,12 @@ def _require_small(node: Any, file: Path) -> None:
     for _ in range(DEEPEST):
         inner = list[Any]()
         for one in level:
-            for part in one.value if one and not isinstance(one.value, str) else ():
+            if one is None or isinstance(one.value, str):
+                # 1:1:1… is a number in base 60, which takes its time
+                if one and len(one.value) > _LONGEST_NUMBER and not one.tag.endswith(":str"):
+                    raise DataError(f"{file}: has a scalar that is too long")
+                continue
+            for part in one.value:
                 inner += part if isinstance(part, tuple) else [part]
             if len(inner) > _MOST_NODES:
                 raise DataError(f"{file}: has more than {_MOST_NODES} nodes, with its aliases")
@@ -246,20 +252,20 @@ def _require_small(node: Any, file: Path) -> None:
         raise DataError(f"{file}: is nested more than {DEEPEST} levels deep")
 
 
-def read_yaml(file: Path, *, is_compose: bool = False) -> Mapping[str, Any]:
+def read_yaml(file: Path, root: Path, *, is_compose: bool = False) -> Mapping[str, Any]:
     """Return the object in a file. Raises `DataError` for another content, and for one that is too
     large with what its aliases stand for."""
     try:
         import yaml
     except ImportError as error:
         raise UsageError(f"{file}: reading YAML needs pyyaml: pip install pyyaml") from error
-    text = read_text(file, file.parent, most=_LARGEST)
+    text = read_text(file, root, most=_LARGEST)
     loader = (_compose_loader() if is_compose else yaml.SafeLoader)(text)
     try:
         node = loader.get_single_node()
         _require_small(node, file)
         content = loader.construct_document(node) if node else None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, ArithmeticError, RecursionError) as error:
         raise DataError(f"{file}: is not YAML: {error}") from error
     if not isinstance(content, dict):
         raise DataError(f"{file}: holds no object")

@@ -191,7 +191,8 @@ def read_verifier(task: Task, folder: Path) -> Verifier | None:
         raise DataError(f"{what} 'verify'; give that file another name")
     files |= _read_files(str(given["verify"]), folder, task)
     script, mode = files[SCRIPT]
-    files[SCRIPT] = script.replace(b"\r\n", b"\n"), mode
+    if script.count(b"\r\n") == script.count(b"\n"):  # written on Windows
+        files[SCRIPT] = script.replace(b"\r\n", b"\n"), mode
     return Verifier(
         files=files,
         seconds=float(given.get("verify_seconds") or SECONDS),

@@ -31,7 +31,7 @@ from intercode.envs.services import Service, Services, read_services
 from intercode.errors import DataError, ForkError, SandboxDied, UsageError
 from intercode.options import NetworkOptions
 from intercode.plugins import call_plugin, load_plugin
-from intercode.reading import present
+from intercode.reading import present, root_of
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Outcome, Task, TaskIssue
 from intercode_sandbox.base import (
@@ -378,7 +378,7 @@ def _find_image(file: Path | None, image: str) -> str:
     folder = Path() if file is None else file if present(file) == "folder" else file.parent
     path = folder / image
     try:
-        inside, exists = path.resolve().is_relative_to(folder.resolve()), path.exists()
+        inside, exists = path.resolve().is_relative_to(root_of(folder)), path.exists()
     except (OSError, RuntimeError) as error:  # too long, or a cycle of links
         raise UsageError(
             f"{image!r:.100} can be neither an image nor a path next to the task file "

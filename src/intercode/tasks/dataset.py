@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, UsageError
-from intercode.reading import LARGEST, files_below, present, read_bytes
+from intercode.reading import LARGEST, files_below, present, read_bytes, require_inside
 from intercode.tasks.catalog import downloaded, find
 from intercode.tasks.formats import HUB, SUFFIXES, published_files, read_file
 from intercode.tasks.loader import Layout, Unread, read_tasks
@@ -117,7 +117,11 @@ def _open(source: str | Path | None, env: str, load_options: dict[str, Any]) -> 
 
 def _open_folder(folder: Path, name: str, load_options: dict[str, Any]) -> DataSet:
     def first(*names: str) -> Path | None:
-        return next((folder / name for name in names if present(folder / name)), None)
+        for place in (folder / name for name in names):
+            if present(place):
+                require_inside(place, folder)
+                return place
+        return None
 
     names = [f"tasks{suffix}{end}" for suffix in SUFFIXES for end in ("", ".gz")]
     files = [folder / name for name in names if present(folder / name)]

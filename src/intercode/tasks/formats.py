@@ -155,6 +155,8 @@ def _read_csv(path: Path, root: Path | None) -> Located:
         elif row and len(row) != len(header):
             what = f"{len(row)} fields where the header has {len(header)}"
             why = f"{path}: line {line}: {what}; quote fields that contain commas"
+            if any("\n" in cell for cell in row):  # it may have swallowed other records
+                raise DataError(why)
             yield f"line {line}", Unreadable(why)
         elif row:
             cells = zip(header, row, strict=True)

@@ -256,7 +256,9 @@ def _to_task(
             del fields[name]
         if name in fields and name not in judged_by:
             raise DataError(f"{where}: field {name!r} has no effect here: {_JUDGING[name]}")
-    for name in {"general", "order_counts"} & fields.keys():
+    if fields.get("files_count") == "":  # an empty cell
+        del fields["files_count"]
+    for name in {"general", "order_counts", "files_count"} & fields.keys():
         word = str(fields[name]).strip().lower()
         if word not in _TRUE | _FALSE:
             raise DataError(f"{where}: field {name!r} is {fields[name]!r}; write true or false")

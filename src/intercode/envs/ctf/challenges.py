@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import DataError, IntercodeError, UsageError
-from intercode.reading import LARGEST, present, read_bytes, read_text, require_inside
+from intercode.plugins import describe_error
+from intercode.reading import LARGEST, present, read_bytes, read_text, real_file, require_inside
 from intercode.types import Task, TaskIssue
 
 UNPLAYABLE = "unplayable"
@@ -115,7 +117,8 @@ class Challenge:
             return None
         try:
             if self.assets is None:
-                return _pack({path: path.name for path in self.named if present(path)})
+                there = [path for path in self.named if present(path)]
+                return _pack({path.name: Path(os.path.realpath(path)) for path in there})
             if present(self.assets) == "folder":
                 return _pack(_below(self.assets))
             content = read_bytes(self.assets, self.assets.parent, most=LARGEST)
@@ -200,8 +203,12 @@ def survey(
         try:
             gold_is(task)
             assets_of[task.id] = _find_assets(task, assets), _named_assets(task, source)
+            needs_network(task)
         except IntercodeError as error:
             challenges[task.id] = Challenge(None, unreadable=str(error))
+        except (TypeError, ValueError, AttributeError) as error:
+            why = f"task {task.id}: its fields have another form ({describe_error(error)})"
+            challenges[task.id] = Challenge(None, unreadable=why)
     sound = [task for task in tasks if task.id in assets_of]
     odd = _odd_golds(sound, text)
     for task in sound:
@@ -240,8 +247,10 @@ def _find_assets(task: Task, folder: Path | None) -> Path | None:
         return None
     for name in (task.id, *(f"{task.id}{suffix}" for suffix in _SUFFIXES)):
         path = folder / name
-        if present(path) and not _is_empty(path):
+        if (kind := present(path)) and not _is_empty(path):
             require_inside(path, folder)
+            if kind == "other":
+                raise DataError(f"{path}: is a pipe or a device, not a file")
             return path
     return None
 
@@ -312,13 +321,13 @@ def _odd_golds(tasks: Sequence[Task], text: str) -> dict[str, str]:
     return odd | {name: f"the gold {flag} {fault}" for name, flag in flags.items() if flag in lost}
 
 
-def _below(folder: Path) -> dict[Path, str]:
-    """Return the paths below a folder, without solutions, with their names there."""
-    names = {path: str(path.relative_to(folder)) for path in sorted(folder.rglob("*"))}
-    return {path: name for path, name in names.items() if not _SOLUTION.match(name)}
+def _below(folder: Path) -> dict[str, Path]:
+    """Return the paths below a folder, without solutions, by their names there."""
+    paths = {str(path.relative_to(folder)): real_file(path) for path in sorted(folder.rglob("*"))}
+    return {name: path for name, path in paths.items() if not _SOLUTION.match(name)}
 
 
-def _pack(paths: Mapping[Path, str]) -> bytes:
+def _pack(paths: Mapping[str, Path]) -> bytes:
     """Return a tar of the paths by their names, with one owner, one time, and two modes."""
 
     def normalize(entry: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -330,7 +339,7 @@ def _pack(paths: Mapping[Path, str]) -> bytes:
 
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for path, name in paths.items():
+        for name, path in paths.items():
             tar.add(path, name, recursive=False, filter=normalize)
     return file.getvalue()
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from intercode.envs.compose import containers_of, find_compose, service_of
 from intercode.envs.ctf.challenges import NOT_GIVEN, UNPLAYABLE
-from intercode.errors import DataError
+from intercode.errors import IntercodeError
 from intercode.plugins import describe_error
 from intercode.reading import present, read_json
 from intercode.tasks import Record
@@ -36,14 +36,15 @@ def read_challenges(path: Path) -> Records:
         id = "-".join(place.parts) or path.name
         try:
             yield {"id": id, **_record(file.parent, place, read_json(file, path))}
-        except DataError as error:
+        except IntercodeError as error:
             yield Unreadable(str(error), id)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
             yield Unreadable(f"{file}: is not a challenge ({describe_error(error)})", id)
 
 
 def _record(folder: Path, place: Path, challenge: dict[str, Any]) -> Record:
     flag, names = challenge["flag"], challenge.get("files") or []
+    names = [names] if isinstance(names, str) else names
     told = [f"Category: {challenge.get('category', 'misc')}."]
     told += [f"Files in this folder: {', '.join(names)}."] if names else []
     host, port = challenge.get("box"), challenge.get("internal_port") or challenge.get("port")
@@ -52,7 +53,7 @@ def _record(folder: Path, place: Path, challenge: dict[str, Any]) -> Record:
     if challenge.get("compose") or challenge.get("internal_port") or "{box}" in text:
         try:
             file = find_compose(folder) if challenge.get("compose") else None
-            containers = containers_of(file) if file else {}
+            containers = containers_of(file, file.parent) if file else {}
             if not file or len(containers) != 1:
                 raise ValueError(f"needs {len(containers)} containers, not one")
             ((name, container),) = containers.items()
@@ -64,9 +65,10 @@ def _record(folder: Path, place: Path, challenge: dict[str, Any]) -> Record:
             told.append(f"A server answers at the host {host}, port {port}.")
             if container.get("volumes"):
                 record[NOT_GIVEN] = "its server is started without the Docker socket"
-        except (DataError, ValueError, AttributeError, TypeError) as error:
+        except (IntercodeError, ValueError, AttributeError, TypeError) as error:
             record[UNPLAYABLE] = f"its server {error}"
     if "{" in flag:
         told.append(f"The flag has the form {flag.partition('{')[0]}{{…}}.")
-    text = text.replace("{box}", str(host)).replace("{port}", str(port))
+    for word, value in (("{box}", host), ("{port}", port)):
+        text = text.replace(word, str(value or word))
     return {**record, "query": "\n\n".join([text, *told])}

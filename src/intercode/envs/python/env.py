@@ -68,12 +68,13 @@ _ASSERTS = (
 )
 _ENDED = "Wrong. The tests have ended the interpreter; the files stay as they are."
 _LANGUAGES = """
-bash c c# c++ clojure cpp cs csharp d dart elixir elm erlang fortran go golang haskell hs java
-javascript jl js julia kotlin kt lua matlab ml nim objective-c ocaml perl php pl powershell r racket
-rb rkt rs ruby rust scala sh shell sql swift ts typescript zig
+bash c# c++ clojure cpp csharp dart elixir elm erlang fortran golang haskell java javascript js
+julia kotlin lua matlab nim objective-c ocaml perl php powershell racket rkt ruby rust scala shell
+sql swift typescript zig
 """
 """What the field `language` of a record says, or in HumanEval-X the id before a slash, if the
-answer is not Python; in lower case."""
+answer is not Python; in lower case, and without names that are codes of people's languages, such as
+`pl`."""
 _OF_BASH = (*("image", "setup", "env"), *("action_seconds", "memory", "processes", "disk"))
 """Fields of a record that only Bash's worlds obey."""
 

@@ -97,8 +97,9 @@ _FIRST = 50
 # -- files -----------------------------------------------------------------------------------------
 
 
-def read_databases(path: Path) -> Databases:
-    """Read a dump, a SQLite file or a folder of databases.
+def read_databases(path: Path, root: Path | None = None) -> Databases:
+    """Read a dump, a SQLite file or a folder of databases, whose files must lie in the folder
+    `root`; without it, the caller has named them, and links may lead anywhere.
 
     A file of a folder that cannot be read is left out with a warning. Raises `UsageError` if `path`
     does not exist or contains no database, and the error of the first file if none can be read.
@@ -109,7 +110,7 @@ def read_databases(path: Path) -> Databases:
             f"{path}: there is no such file or folder with databases{did_you_mean_file(path)}"
         )
     if kind != "folder" and path.suffix not in _SUFFIXES:
-        return Databases.of_scripts("mysql", _dumped(path, _text(path)))
+        return Databases.of_scripts("mysql", _dumped(path, _text(path, root)))
     entries = [Path(entry) for entry in listed(path)]
     scripts = [file for file in entries if file.suffix == ".sql"]
     folders = [
@@ -122,7 +123,7 @@ def read_databases(path: Path) -> Databases:
         raise UsageError(f"{path} holds both .sql and SQLite files; give one kind")
     if scripts:
         named = _by_name(scripts)
-        texts = dict(read_entries(named, lambda name: (name, _text(named[name], path))))
+        texts = dict(read_entries(named, lambda name: (name, _text(named[name], root))))
         left_out = (*lost, *(named.keys() - texts))
         if not any(map(_is_mysqls, texts.values())):
             whole = {name: (text,) for name, text in texts.items()}
@@ -140,7 +141,7 @@ def read_databases(path: Path) -> Databases:
     if nested := [
         file for file in files if path in (file, file.parent) or file.stem == file.parent.name
     ]:
-        named, root = _by_name(sorted(nested)), path if kind == "folder" else None
+        named = _by_name(sorted(nested))
         digests = dict(read_entries(named, lambda name: (name, _file_digest(named[name], root))))
         sound = {name: named[name] for name in digests}
         left_out = (*lost, *(named.keys() - digests))
@@ -241,7 +242,7 @@ def _file_digest(file: Path, root: Path | None) -> str:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
 
 
-def _text(file: Path, root: Path | None = None) -> str:
+def _text(file: Path, root: Path | None) -> str:
     content = read_bytes(file, root, most=LARGEST)
     if content.startswith(b"PGDMP") or b"\n-- PostgreSQL database dump" in content[:_HEAD]:
         raise DataError(
@@ -285,9 +286,10 @@ def prepare_databases(data: DataSet, options: SqlOptions, *, paper: bool) -> Dat
         raise UsageError(
             "give the databases with --dump FILE or with --databases DIR, not with both"
         )
-    source = options.dump or options.databases or data.databases
-    if source:
+    if source := options.dump or options.databases:
         content = read_databases(Path(source))
+    elif data.databases:
+        content = read_databases(data.databases, data.databases.parent)
     elif all(texts_in(task, "preprocess_sql") for task in data.tasks):
         content = Databases.of_scripts("portable", {"main": [""]})
     else:

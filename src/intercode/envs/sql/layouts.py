@@ -51,16 +51,17 @@ def _read_dbbench(record: Record) -> Record:
     name, info = in_backticks(record["table"]["table_name"]), record["table"]["table_info"]
     columns = " TEXT, ".join(in_backticks(column["name"]) for column in info["columns"])
     rows = "), (".join(", ".join(map(_literal, row)) for row in info["rows"])
-    answers = _CHANGES.isdisjoint(record["type"])
+    kinds = [record["type"]] if isinstance(record["type"], str) else record["type"]
+    answers = _CHANGES.isdisjoint(kinds)
+    table = [f"CREATE TABLE {name} ({columns} TEXT)"]
+    if rows:
+        table.append(f"INSERT INTO {name} VALUES ({rows})")
     return {
         **record,
         "query": f"{record['description']}\n\n{record['add_description']}",
         "golds": _returning(record["label"]) if answers else [record["sql"]["query"]],
         "golds_are": "forms" if answers else None,
-        "preprocess_sql": [
-            f"CREATE TABLE {name} ({columns} TEXT)",
-            f"INSERT INTO {name} VALUES ({rows})",
-        ],
+        "preprocess_sql": table,
         "table": None,
     }
 
@@ -79,9 +80,8 @@ def _returning(label: object) -> list[str]:
     if not isinstance(label, list) or not label:
         raise DataError(f"its label is {label!r:.60}, which no rows of one column can be")
     texts, golds = list(map(str, label)), []
-    forms = [list(map(_literal, texts))]
-    if all(map(_NUMBER.fullmatch, texts)):
-        forms.append(texts)
+    numbers = [text if _NUMBER.fullmatch(text) else _literal(text) for text in texts]
+    forms = [list(map(_literal, texts)), numbers]
     for form in forms:
         golds += ["SELECT " + " UNION ALL SELECT ".join(form), "SELECT " + ", ".join(form)]
     return list(dict.fromkeys(golds))

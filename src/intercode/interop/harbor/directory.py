@@ -28,7 +28,15 @@ from typing import Any
 from intercode.envs.compose import containers_of, find_compose, read_yaml, service_of
 from intercode.errors import DataError, IntercodeError, UsageError
 from intercode.plugins import describe_error
-from intercode.reading import listed, present, read_bytes, read_files, read_text, read_toml
+from intercode.reading import (
+    listed,
+    present,
+    read_bytes,
+    read_files,
+    read_text,
+    read_toml,
+    require_inside,
+)
 from intercode.tasks import Record
 from intercode.tasks.formats import Unreadable
 from intercode.tasks.loader import Records, is_comment
@@ -73,7 +81,9 @@ def read_directory(path: Path) -> Records:
             yield {"id": id, **read(folder, path)}
         except IntercodeError as error:
             yield Unreadable(str(error), id)
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
+        except OSError as error:
+            yield Unreadable(f"{error.filename or folder}: cannot be read ({error.strerror})", id)
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
             yield Unreadable(f"{folder}: is no task as published ({describe_error(error)})", id)
 
 
@@ -102,8 +112,9 @@ def _read_harbor(folder: Path, root: Path) -> Record:
         for name in ("agent", "verifier", "environment", "solution", "metadata")
     )
     tests = folder / "tests"
+    require_inside(folder / "environment", root)
     dockerfile = folder / "environment" / "Dockerfile"
-    services, reasons = _services(folder / "environment", f"{prefix}environment/", "main")
+    services, reasons = _services(folder / "environment", f"{prefix}environment/", "main", root)
     reasons = [*_machine_reasons(environment), *reasons]
     if task.get("steps"):
         reasons.append(("has several steps", "needs_machine"))
@@ -152,10 +163,10 @@ def _read_harbor(folder: Path, root: Path) -> Record:
 
 def _read_terminal_bench(folder: Path, root: Path) -> Record:
     prefix = _prefix(folder, root)
-    task = read_yaml(folder / YAML)
+    task = read_yaml(folder / YAML, root)
     query, tests = str(task.get("instruction") or ""), folder / "tests"
     script = folder / "run-tests.sh"
-    services, reasons = _services(folder, prefix, "client")
+    services, reasons = _services(folder, prefix, "client", root)
     reasons += _test_reasons(script, tests, services or (), root)
     dockerfile = folder / "Dockerfile"
     if not present(dockerfile):
@@ -188,17 +199,17 @@ def _machine_reasons(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 
 def _services(
-    folder: Path, prefix: str, main: str
+    folder: Path, prefix: str, main: str, root: Path
 ) -> tuple[dict[str, dict[str, Any]] | None, list[tuple[str, str]]]:
     """Return the services of a compose file beside the container `main`, and why there are none."""
     services, reasons = dict[str, dict[str, Any]](), list[tuple[str, str]]()
     file = find_compose(folder)
-    containers = containers_of(file) if file else {}
+    containers = containers_of(file, root) if file else {}
     for name, container in containers.items() if len(containers) > 1 else ():
         try:
             if file and name != main:
                 services[name] = service_of(file, container, prefix)
-        except (ValueError, AttributeError, TypeError) as error:
+        except (IntercodeError, ValueError, AttributeError, TypeError) as error:
             reasons.append((f"its container {name} {error}", "needs_machine"))
     return services or None, reasons
 
