@@ -235,6 +235,7 @@ def test_a_container_is_read_as_composes_program_reads_it(folder: Path, name: st
     assert entry.get("ready", "") == ready_by(config.get("healthcheck", {}))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", READ)
 def test_composes_program_says_what_is_recorded(folder: Path, name: str) -> None:
     file = write_compose(folder, name)

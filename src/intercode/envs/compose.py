@@ -66,9 +66,9 @@ def find_compose(folder: Path) -> Path | None:
     return next((folder / name for name in NAMES if present(folder / name)), None)
 
 
-def containers_of(file: Path, root: Path) -> Mapping[str, Mapping[str, Any]]:
+def containers_of(file: Path, root: Path | None = None) -> Mapping[str, Mapping[str, Any]]:
     """Return the containers of a compose file. Raises `DataError` for another file."""
-    containers = read_yaml(file, root, is_compose=True).get("services") or {}
+    containers = read_yaml(file, root or file.parent, is_compose=True).get("services") or {}
     if isinstance(containers, dict) and all(isinstance(one, dict) for one in containers.values()):
         return containers
     raise DataError(f"{file}: its services are not objects")

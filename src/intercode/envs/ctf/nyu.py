@@ -53,7 +53,7 @@ def _record(folder: Path, place: Path, challenge: dict[str, Any]) -> Record:
     if challenge.get("compose") or challenge.get("internal_port") or "{box}" in text:
         try:
             file = find_compose(folder) if challenge.get("compose") else None
-            containers = containers_of(file, file.parent) if file else {}
+            containers = containers_of(file) if file else {}
             if not file or len(containers) != 1:
                 raise ValueError(f"needs {len(containers)} containers, not one")
             ((name, container),) = containers.items()
