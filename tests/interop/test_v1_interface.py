@@ -443,3 +443,6 @@ def test_a_loader_names_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "tasks.csv").write_text("question,gold\nhow?,ls\n")
     with pytest.raises(DataError, match="query and a gold"):
         IntercodeDataLoader(str(tmp_path / "tasks.csv"))
+    (tmp_path / "odd.jsonl").write_text('{"query": "q", "gold": "g"}\nno record\n')
+    with pytest.raises(DataError, match="line 2"):
+        IntercodeDataLoader(str(tmp_path / "odd.jsonl"))

@@ -33,7 +33,7 @@ from intercode.plugins import describe_error, fault_of, is_user_code
 
 _BROKEN_STREAM = (errno.EIO, errno.EBADF)
 _OF_A_PATH = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
-"""What a path may have that a caller named, wherever it is met first."""
+"""Numbers of errors that a path of the caller's may cause in any function that opens it."""
 _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 

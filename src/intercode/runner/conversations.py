@@ -69,7 +69,7 @@ class Conversation:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the server owes an answer."""
+        """True until the server has answered the last request."""
         return self.asked > len(self.places)
 
 
@@ -97,7 +97,7 @@ class Conversations:
 
     @property
     def others(self) -> int:
-        """How many requests all conversations but the main one had."""
+        """The number of requests in all conversations but the main one."""
         main = self.main
         return sum(one.asked for one in self._all if one is not main)
 

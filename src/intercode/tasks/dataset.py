@@ -173,12 +173,12 @@ def _content(path: Path, root: Path | None) -> bytes:
     """Return the bytes of a file, or the names and bytes of all files in a folder."""
     if present(path) == "file":
         return read_bytes(path, root, most=LARGEST)
-    content = b""
+    pieces = list[bytes]()
     for file in sorted(files_below(path)):
-        content += str(file.relative_to(path)).encode() + b"\0"
+        pieces.append(str(file.relative_to(path)).encode() + b"\0")
         with suppress(DataError):  # a link that leads out, a pipe
-            content += read_bytes(file, path, most=LARGEST)
-    return content
+            pieces.append(read_bytes(file, path, most=LARGEST))
+    return b"".join(pieces)
 
 
 def in_split(tasks: Sequence[Task], split: str) -> list[Task]:

@@ -253,7 +253,7 @@ _OTHERS = {
     ".yaml": _YAML,
     ".yml": _YAML,
 }
-"""What to do about files of other formats."""
+"""Sentences about formats that are not read, by suffix: how to convert them."""
 _PUBLISHED = (".arrow", ".parquet", ".jsonl", ".ndjson", ".csv", ".tsv", ".json")
 """The formats of data sets as published. The first one that a set has holds its records; its JSON
 files then describe it."""

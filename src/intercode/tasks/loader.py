@@ -39,8 +39,7 @@ from intercode.user import facets_of, lookups_of
 
 Record = dict[str, Any]
 Records = Iterable[Record | Unreadable]
-"""What reads a folder of its own form yields, with an `Unreadable` in place of a record that cannot
-be read."""
+"""Records that a reader of folders yields, with an `Unreadable` for each that cannot be read."""
 Preprocess = Callable[[Record], Record]
 Layout = tuple[Sequence[str], Preprocess]
 """A published layout: the fields of its records, and the function that returns a record as one with

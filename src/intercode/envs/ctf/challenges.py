@@ -198,21 +198,21 @@ def survey(
         )
     is_json = source is not None and source.suffix.lower() in (".json", ".jsonl")
     text = read_text(source, most=LARGEST) if source and is_json else ""
-    assets_of, challenges = dict[str, tuple[Any, Any]](), dict[str, Challenge]()
+    looked_at, challenges = dict[str, tuple[Any, ...]](), dict[str, Challenge]()
     for task in tasks:
         try:
             gold_is(task)
-            assets_of[task.id] = _find_assets(task, assets), _named_assets(task, source)
-            needs_network(task)
+            files = _find_assets(task, assets), _named_assets(task, source)
+            looked_at[task.id] = *files, needs_network(task)
         except IntercodeError as error:
             challenges[task.id] = Challenge(None, unreadable=str(error))
         except (TypeError, ValueError, AttributeError) as error:
             why = f"task {task.id}: its fields have another form ({describe_error(error)})"
             challenges[task.id] = Challenge(None, unreadable=why)
-    sound = [task for task in tasks if task.id in assets_of]
+    sound = [task for task in tasks if task.id in looked_at]
     odd = _odd_golds(sound, text)
     for task in sound:
-        task_assets, named = assets_of[task.id]
+        task_assets, named, network = looked_at[task.id]
         services = bool(task.extra.get("services"))
         has_files = task_assets or named or has_shared_files or services
         file = task.extra.get(UNPLAYABLE) or (None if has_files else needs_file(task))
@@ -222,9 +222,10 @@ def survey(
             file = "its file cannot be had"
             with suppress(DataError):
                 file = read_text(missing, assets)
-        reasons = needs_network(task), file, odd.get(task.id)
         not_given = task.extra.get(NOT_GIVEN, "")
-        challenges[task.id] = Challenge(task_assets, *reasons, named, not_given)
+        challenges[task.id] = Challenge(
+            task_assets, network, file, odd.get(task.id), named, not_given
+        )
     return challenges
 
 
@@ -278,10 +279,8 @@ def _is_empty(path: Path) -> bool:
 
 def needs_network(task: Task) -> str | None:
     """Return why a task needs a network, or None."""
-    text, services = (
-        f"{task.query}\n{task.extra.get('setup') or ''}",
-        task.extra.get("services", {}),
-    )
+    text = f"{task.query}\n{task.extra.get('setup') or ''}"
+    services = task.extra.get("services", {})
     address = _ADDRESS.search(text)
     if services or "assets" in task.extra:
         links = (link for link in _LINK.finditer(text) if link["host"] not in services)

@@ -72,10 +72,11 @@ bash c c# c++ clojure cpp cs csharp d dart elixir elm erlang fortran go golang h
 javascript jl js julia kotlin kt lua matlab ml nim objective-c ocaml perl php pl powershell r racket
 rb rkt rs ruby rust scala sh shell sql swift ts typescript zig
 """
-"""What the field `language` of a record says, or in HumanEval-X the id before a slash, if the
-answer is not Python; in lower case."""
+"""Names of other programming languages, in lower case, as the field `language` of a record gives
+them, or in HumanEval-X the id before a slash."""
 _OF_PEOPLE = ("cs", "ml", "pl", "ts")
-"""Those that are codes of people's languages too, as of a query in Polish."""
+"""Names in `_LANGUAGES` that are also codes of human languages: `pl` may say that a query is
+Polish."""
 _OF_BASH = (*("image", "setup", "env"), *("action_seconds", "memory", "processes", "disk"))
 """Fields of a record that only Bash's worlds obey."""
 

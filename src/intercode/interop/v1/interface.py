@@ -41,7 +41,7 @@ from intercode.envs.sql.options import SECONDS
 from intercode.errors import DataError, SandboxDied, UsageError
 from intercode.interop.v1.session import folder_after_cd
 from intercode.interop.v1.sql import _common_rows, sql_paper
-from intercode.tasks.formats import read_file
+from intercode.tasks.formats import Unreadable, read_file
 from intercode.types import Table
 
 __path__: list[str] = []  # so that `intercode.utils.data_loader` can be imported
@@ -110,7 +110,11 @@ class IntercodeDataLoader:
 
     def __init__(self, data_path: str, parse_func: object = None) -> None:
         self.data_path = data_path
-        self.records = [record for _, record in read_file(Path(data_path))]
+        self.records = list[Any]()
+        for _, record in read_file(Path(data_path)):
+            if isinstance(record, Unreadable):
+                raise DataError(record.why)
+            self.records.append(record)
         for number, record in enumerate(self.records):
             if not {"query", "gold"} <= record.keys():
                 raise DataError(f"{data_path}, record {number}: it needs a query and a gold")
