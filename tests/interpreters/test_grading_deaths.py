@@ -3,6 +3,7 @@ turns and give no verdict."""
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import time
 from pathlib import Path
@@ -122,11 +123,11 @@ def test_a_test_that_ends_its_own_process_or_is_too_large_is_the_datas_fault(gra
 
 
 def descendants(pid: int) -> list[int]:
-    children = [
-        int(child)
-        for task in Path(f"/proc/{pid}/task").iterdir()
-        for child in (task / "children").read_text().split()
-    ]
+    """The processes below `pid`, parents first; one that ends meanwhile may be missing."""
+    children = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            children += [int(child) for child in (task / "children").read_text().split()]
     return [*children, *(each for child in children for each in descendants(child))]
 
 
@@ -142,6 +143,7 @@ def test_an_agent_that_may_start_no_process_fails_and_a_machine_without_room_is_
     python.reset()
     assert passed(grade("def f(): return 1", "f", tests=["assert it() == 1"])) == [True]
     for pid in descendants(python.host._process.pid):
-        subprocess.run(["prlimit", f"--pid={pid}", "--nproc=1"], check=True, **identity().popen())
+        limited = subprocess.run(["prlimit", f"--pid={pid}", "--nproc=1"], **identity().popen())
+        assert limited.returncode == 0 or not Path(f"/proc/{pid}").exists()
     with pytest.raises(SandboxDied, match="Resource temporarily unavailable"):
         grade("1", "f", tests=["assert it() == 1"])
