@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, Self
 
 from intercode import ExecResult, InterCodeEnv, Language, Sandbox, Score, Task
-from intercode.env import GoldRun, World
+from intercode.env import GoldRun, Prepared
 from intercode.errors import UsageError
 from intercode.options import SandboxOptions
 from intercode.tasks import DataSet
@@ -55,13 +55,13 @@ class PerlEnv(InterCodeEnv):
         self.make, self.sandbox = make, make()
 
     @classmethod
-    def prepare_world(cls, data: DataSet, options: SandboxOptions) -> World:
+    def prepare_world(cls, data: DataSet, options: SandboxOptions) -> Prepared:
         template = LocalProvider().prepare(image=options.image)
         tasks = [
             replace(task, extra={**task.extra, "submit": task.extra["name"]}) for task in data.tasks
         ]
         make = partial(LocalSandbox, template)
-        return World({"make": make}, lambda: {"template": template.digest}, tasks)
+        return Prepared({"make": make}, lambda: {"template": template.digest}, tasks)
 
     def run_gold(self, task: Task) -> GoldRun:
         self._start()

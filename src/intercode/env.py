@@ -332,13 +332,13 @@ class InterCodeEnv(gymnasium.Env[str, str]):
         return options.chosen_reward, options.chosen_reward
 
     @classmethod
-    def prepare_world(cls, data: DataSet, options: Any) -> World:
+    def prepare_world(cls, data: DataSet, options: Any) -> Prepared:
         """Return what the environments share besides tasks: templates, databases, golds.
 
         `options` is an instance of the class's `Options`. Raises `UsageError`, `DataError` or
         `SandboxError` if the world cannot be made.
         """
-        return World()
+        return Prepared()
 
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:
@@ -857,7 +857,7 @@ class InterCodeEnv(gymnasium.Env[str, str]):
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Prepared:
     """The values that the environments of a factory share besides the data.
 
     Args:
@@ -990,7 +990,7 @@ _RETURNED = {
     "outcomes": dict,
     "run_gold": GoldRun,
     "prepare": EnvFactory,
-    "prepare_world": World,
+    "prepare_world": Prepared,
     "start_episode": object,
     "copy_world": object,
     "close_world": object,

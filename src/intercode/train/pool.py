@@ -46,7 +46,7 @@ from intercode.train.shaping import training_reward, warn_of_shaped
 from intercode.train.stats import PoolStats, Tally
 from intercode.train.tree import Growth, Tree
 from intercode.train.workers import Workers
-from intercode.train.worlds import Factory, World, find_task, strategy_of
+from intercode.train.worlds import Factory, Setting, find_task, strategy_of
 from intercode.types import Episode, Task, Turn
 
 GRACE = 5.0
@@ -120,7 +120,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         makers = self._spread(factories, hosts_here(hosts, envs))
         try:
             self.worlds = [
-                World(maker, tasks or getattr(factory, "tasks", ()), agent, self.limits.turns)
+                Setting(maker, tasks or getattr(factory, "tasks", ()), agent, self.limits.turns)
                 for maker, factory in zip(makers, factories, strict=True)
             ]
         except BaseException:
@@ -153,7 +153,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             raise UsageError("the environments have no tasks, so none can begin an episode")
         all_started, done = threading.Barrier(self.envs), queue.SimpleQueue[BaseException | None]()
 
-        def start(world: World, env: WarmEnv) -> None:
+        def start(world: Setting, env: WarmEnv) -> None:
             fault: BaseException | None = None
             try:
                 env.start(world.tasks[0])
@@ -466,7 +466,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
     def _play(
         self,
         job: Job,
-        world: World,
+        world: Setting,
         env: WarmEnv,
         sampler: EpisodeSampler,
         order: _Order,

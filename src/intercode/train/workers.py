@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from intercode.errors import UsageError
 from intercode.runner.warm_env import WarmEnv
-from intercode.train.worlds import World
+from intercode.train.worlds import Setting
 
 
 class Call(NamedTuple):
@@ -28,7 +28,7 @@ class Call(NamedTuple):
 
     priority: int
     number: int
-    world: World
+    world: Setting
     play: Callable[[WarmEnv], None]
 
 
@@ -36,7 +36,7 @@ class _Worker:
     """`inbox` gets a call when the worker is idle; None ends it."""
 
     def __init__(self, number: int, work: Callable[[_Worker], None]) -> None:
-        self.world: World | None = None
+        self.world: Setting | None = None
         self.inbox: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         name = f"rollout-{number}"
         self.thread = threading.Thread(target=work, args=(self,), name=name, daemon=True)
@@ -50,11 +50,11 @@ class Workers:
         self._most, self._numbers = most, itertools.count()
         self._workers: list[_Worker] = []
         self._idle: list[_Worker] = []
-        self._backlog: dict[World, list[Call]] = {}
+        self._backlog: dict[Setting, list[Call]] = {}
         self._closed, self._lock = False, threading.Lock()
 
     def submit(
-        self, world: World, play: Callable[[WarmEnv], None], *, newest_first: bool = False
+        self, world: Setting, play: Callable[[WarmEnv], None], *, newest_first: bool = False
     ) -> None:
         """Let a worker call `play` with a warm environment of a world. `newest_first`: before all
         other calls, and the last one of these first."""
@@ -101,7 +101,7 @@ class Workers:
                     self._idle.append(worker)
         _close(env)
 
-    def _take(self, world: World) -> Call | None:
+    def _take(self, world: Setting) -> Call | None:
         """Take the next call from the backlog: the first of those of the highest priority, but one
         of this world if it has any of that priority."""
         if not self._backlog:

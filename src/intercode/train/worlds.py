@@ -19,7 +19,7 @@ from intercode.types import Task
 Factory = Callable[[], Playable]
 
 
-class World:
+class Setting:
     """One factory of environments, its tasks, and the agent's strategy for them."""
 
     def __init__(
@@ -41,7 +41,7 @@ class World:
         return self._others[turns]
 
 
-def find_task(worlds: Sequence[World], task: Task | str) -> tuple[Task, World]:
+def find_task(worlds: Sequence[Setting], task: Task | str) -> tuple[Task, Setting]:
     """Return a task and its world. Raises `UsageError` if no task has this id, and if tasks of
     several worlds have it: then the `Task` itself is to be given.
 

@@ -19,7 +19,7 @@ from pkgutil import resolve_name
 from typing import Any, ClassVar, Self
 
 from intercode.doors import part
-from intercode.env import World, none_playable
+from intercode.env import Prepared, none_playable
 from intercode.envs.bash.compare import bash_exact
 from intercode.envs.bash.judge import BashJudge
 from intercode.envs.bash.language import LANGUAGE
@@ -174,7 +174,7 @@ class BashEnv(JudgedEnv):
         return known if task.gold or not in_process else {}
 
     @classmethod
-    def prepare_world(cls, data: DataSet, options: BashOptions) -> World:
+    def prepare_world(cls, data: DataSet, options: BashOptions) -> Prepared:
         """Build templates. The paper's reward and a stateless session together imply InterCode v1's
         container under any protocol, since the ReAct runs were recorded with `submit`."""
         reward, name = cls._named_reward(options)
@@ -201,7 +201,7 @@ class BashEnv(JudgedEnv):
         left_out, tests = [*left_out, *unread], Tests(verifiers)
         facts: dict[str, Any] = {"reward": name, "sandbox": sandbox}
         golds = GoldCache[GoldOutcome | None]()
-        return World(
+        return Prepared(
             {"spec": spec, "variant": variant, "reward": reward, "golds": golds, "tests": tests},
             lambda: {
                 **facts,

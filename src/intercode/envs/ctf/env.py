@@ -27,7 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from intercode.env import World, none_playable
+from intercode.env import Prepared, none_playable
 from intercode.envs.ctf.challenges import Challenge, gold_is, survey
 from intercode.envs.ctf.judge import FlagJudge, Reward
 from intercode.envs.ctf.language import LANGUAGE
@@ -94,7 +94,7 @@ class CtfEnv(JudgedEnv):
         }
 
     @classmethod
-    def prepare_world(cls, data: DataSet, options: CtfOptions) -> World:
+    def prepare_world(cls, data: DataSet, options: CtfOptions) -> Prepared:
         """Survey the tasks' files. Tasks get the fields `needs_network`, `has_assets` and
         `broken_gold`; the facts say why tasks are left out."""
         reward, named = cls._choose_reward(options)
@@ -130,7 +130,7 @@ class CtfEnv(JudgedEnv):
             "reward": reward,
             "golds": GoldCache[str | None](),
         }
-        return World(
+        return Prepared(
             arguments,
             lambda: {**facts, **spec.facts(), **spec.service_files(sound)},
             sound,

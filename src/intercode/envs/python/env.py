@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from intercode.doors import part
-from intercode.env import World
+from intercode.env import Prepared
 from intercode.envs.gold import GoldCache
 from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
@@ -166,7 +166,7 @@ class PythonEnv(JudgedEnv):
         return super().read_data(replace(options, preprocess=_checked(preprocess)))
 
     @classmethod
-    def prepare_world(cls, data: DataSet, options: PythonOptions) -> World:
+    def prepare_world(cls, data: DataSet, options: PythonOptions) -> Prepared:
         """Build the template once."""
         (reward, named), tell = cls._choose_reward(options), options.tell or "number"
         workspaces, _ = prepare_workspaces(data, options, "persistent")
@@ -194,7 +194,7 @@ class PythonEnv(JudgedEnv):
             "tell": tell,
             "seconds": options.seconds,
         }
-        return World(
+        return Prepared(
             arguments,
             lambda: {**facts, **spec.facts(), **verify_facts(tests.verifiers)},
             tasks,

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from intercode.env import World
+from intercode.env import Prepared
 from intercode.envs.gold import GoldCache
 from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
@@ -115,7 +115,7 @@ class SqlEnv(JudgedEnv):
         yield from lint(task)
 
     @classmethod
-    def prepare_world(cls, data: DataSet, options: SqlOptions) -> World:
+    def prepare_world(cls, data: DataSet, options: SqlOptions) -> Prepared:
         """Load the databases once."""
         reward, named = cls._choose_reward(options)
         databases = prepare_databases(data, options, paper=is_papers(named, cls.rewards))
@@ -127,7 +127,7 @@ class SqlEnv(JudgedEnv):
             "handicap": options.handicap,
             "seconds": options.seconds,
         }
-        return World(arguments, lambda: {**facts, **databases.facts()})
+        return Prepared(arguments, lambda: {**facts, **databases.facts()})
 
     def follow_up(self, task: Task) -> Task | None:
         return follow_up_of(task)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from intercode.env import World, none_playable
+from intercode.env import Prepared, none_playable
 from intercode.envs.bash.env import BashEnv
 from intercode.envs.bash.options import BashOptions
 from intercode.envs.workspace import WorkspaceSpec
@@ -44,7 +44,7 @@ class HarborEnv(BashEnv):
         return read_directory(path)
 
     @classmethod
-    def prepare_world(cls, data: DataSet, options: BashOptions) -> World:
+    def prepare_world(cls, data: DataSet, options: BashOptions) -> Prepared:
         """Leave out the tasks that cannot be played here, and let `--image` stand in for the images
         that cannot be pulled."""
         issues = cls.lint_files(data, options)
