@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from intercode.env import NO_VALUE, GoldRun, InterCodeEnv, single_thread
-from intercode.envs.judges import Done, Judge, Ruling
+from intercode.envs.judges import Attempt, Judge, Ruling
 from intercode.errors import SandboxDied, is_inside
 from intercode.types import ExecResult, Score, Task
 
@@ -41,10 +41,10 @@ class JudgedEnv(InterCodeEnv):
         raise NotImplementedError
 
     @property
-    def done(self) -> Done:
+    def attempt(self) -> Attempt:
         """The agent's work in this episode so far."""
         actions = [*filter(self._executes, self._actions)]
-        return Done(self.task, actions, self._word, self._seen)
+        return Attempt(self.task, actions, self._word, self._seen)
 
     def start_episode(self, task: Task) -> None:
         self._ruling = self._valued = self._no_value = None
@@ -60,7 +60,7 @@ class JudgedEnv(InterCodeEnv):
         """Ask the judge. A path that it cannot use in a sandbox is the agent's doing, and earns 0:
         golds raise `DataError`, and a fault of the machine is no `OSError` of a sandbox."""
         try:
-            self._ruling = self.judge_of(self.task).rule(self.world, self.done)
+            self._ruling = self.judge_of(self.task).rule(self.world, self.attempt)
         except OSError as error:
             if not is_inside(error):
                 raise
@@ -88,8 +88,8 @@ class JudgedEnv(InterCodeEnv):
         if self._valued is None or self._valued[0] != self.turn:
             value = None
             with suppress(SandboxDied):
-                done = replace(self.done, word="", peek=True)
-                value = self.of_episode(self.judge_of(self.task).value(self.world, done))
+                attempt = replace(self.attempt, word="", peek=True)
+                value = self.of_episode(self.judge_of(self.task).value(self.world, attempt))
             self._valued = self.turn, value
         return self._valued[1]
 

@@ -14,7 +14,7 @@ from intercode.envs.bash.compare import bash_exact, different_paths
 from intercode.envs.bash.golds import find_faults, run_checked
 from intercode.envs.bash.world import BashWorld
 from intercode.envs.gold import GoldCache, Key, blame_gold
-from intercode.envs.judges import Done
+from intercode.envs.judges import Attempt
 from intercode.envs.judges.outcome import Comparison, OutcomeJudge, not_general
 from intercode.envs.rewards import call_reward
 from intercode.envs.workspace import (
@@ -40,7 +40,7 @@ _FILES = {"effects": "files", "contents": "files"}
 
 class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
     """A judge by files and answer. `reward` is a function of the agent's outcome, a gold's and the
-    task; None is the reward `exact`. One with a function `compare(judge, world, done, agent)`
+    task; None is the reward `exact`. One with a function `compare(judge, world, attempt, agent)`
     chooses a gold itself, and returns the score and the gold's outcome.
 
     `as_it_is`: the reward takes a gold that does not finish, too.
@@ -107,17 +107,17 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         assert outcome
         return outcome
 
-    def look(self, world: BashWorld, done: Done) -> Outcome:
-        agent = world.workspace.outcome(peek=done.peek)
-        answer = answer_in(done.word)
+    def look(self, world: BashWorld, attempt: Attempt) -> Outcome:
+        agent = world.workspace.outcome(peek=attempt.peek)
+        answer = answer_in(attempt.word)
         if own_files := world.workspace.own_files:
             meant = set[str]()
-            for posed in self.tasks_of(done.task):
-                if gold := self.find(world, posed, done.task):
+            for posed in self.tasks_of(attempt.task):
+                if gold := self.find(world, posed, attempt.task):
                     meant.update(map(own_files.entry, gold.outcome.changes))
             changes = dict(agent.changes)
             for path in agent.changes:
-                if own_files.left_out(path, done.task, meant):
+                if own_files.left_out(path, attempt.task, meant):
                     del changes[path]
             agent = replace(agent, changes=changes)
         return replace(agent, output=answer, overflow=None) if answer else agent
@@ -128,12 +128,12 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
             return bash_exact(agent, gold.outcome, as_bash)
         return call_reward(self._reward, agent, gold.outcome, task)
 
-    def compare_all(self, world: BashWorld, done: Done) -> BashComparison:
+    def compare_all(self, world: BashWorld, attempt: Attempt) -> BashComparison:
         if compare := getattr(self._reward, "compare", None):
-            agent = self.look(world, done)
-            score, gold = compare(self, world, done, agent)
-            return Comparison(world, agent, done.task, gold, score)
-        return super().compare_all(world, done)
+            agent = self.look(world, attempt)
+            score, gold = compare(self, world, attempt, agent)
+            return Comparison(world, agent, attempt.task, gold, score)
+        return super().compare_all(world, attempt)
 
     def no_value(self, world: BashWorld, task: Task) -> str:
         if world.spec.probe is not None:

@@ -11,7 +11,7 @@ from intercode.env import GoldRun, shorten_text
 from intercode.envs.ctf.challenges import gold_is
 from intercode.envs.ctf.world import FOLDER, CtfWorld, last_line
 from intercode.envs.gold import GoldCache, Key, blame_gold
-from intercode.envs.judges import Done
+from intercode.envs.judges import Attempt
 from intercode.envs.judges.outcome import Comparison, OutcomeJudge
 from intercode.envs.rewards import call_reward, is_papers
 from intercode.errors import DataError
@@ -36,8 +36,8 @@ class FlagJudge(OutcomeJudge[CtfWorld, str, str]):
     def key(self, world: CtfWorld, task: Task) -> Key:
         return (task.id, task.gold, world.workspace.spec.template.digest)
 
-    def look(self, world: CtfWorld, done: Done) -> str:
-        return done.word
+    def look(self, world: CtfWorld, attempt: Attempt) -> str:
+        return attempt.word
 
     def compare(self, world: CtfWorld, agent: str, gold: str, task: Task) -> Score:
         if callable(self._reward):
@@ -48,10 +48,12 @@ class FlagJudge(OutcomeJudge[CtfWorld, str, str]):
     def must_hold_twice(self, task: Task) -> bool:
         return False
 
-    def value(self, world: CtfWorld, done: Done) -> float:
+    def value(self, world: CtfWorld, attempt: Attempt) -> float:
         """Return 1 if the last output, as far as the agent sees it, contains a flag, else 0."""
-        flags = [self.find(world, posed, done.task) or "" for posed in self.tasks_of(done.task)]
-        return float(any(flag.strip() and flag.strip() in done.seen for flag in flags))
+        flags = [
+            self.find(world, posed, attempt.task) or "" for posed in self.tasks_of(attempt.task)
+        ]
+        return float(any(flag.strip() and flag.strip() in attempt.seen for flag in flags))
 
     def no_value(self, world: CtfWorld, task: Task) -> str:
         return (

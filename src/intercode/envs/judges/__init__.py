@@ -2,7 +2,7 @@
 
     judge.before(world, task) ──► world.start(task) ──► world.act(action) … ──┐
                                                                               ▼
-                             Ruling: score, session lost, what to show ◄── judge.rule(world, done)
+                             Ruling: score, session lost, what to show ◄── judge.rule(world, …)
 
 Actions change a world; it knows nothing of golds and rewards. A judge is chosen for each
 task, not for each class: it compares outcomes with those of golds (`outcome.py`), runs the task's
@@ -48,7 +48,7 @@ class World(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Attempt:
     """The work of an agent on a task: its actions without submissions, the submitted word, and the
     output of its last action as the agent saw it. `peek`: the episode goes on, and the agent must
     not notice that it was looked at."""
@@ -77,11 +77,11 @@ class Judge(Protocol[W_contra]):
         """Execute the golds or the reference, if that has not been done. No episode may be in
         progress in `world`. Raises `DataError` if the task has none that is sound."""
 
-    def rule(self, world: W_contra, done: Done) -> Ruling:
+    def rule(self, world: W_contra, attempt: Attempt) -> Ruling:
         """Decide. Raises `SandboxDied` if a world died, and `DataError` if the gold is at fault."""
         ...
 
-    def value(self, world: W_contra, done: Done) -> float:
+    def value(self, world: W_contra, attempt: Attempt) -> float:
         """Return the reward that a submission now would earn; the world does not change. Only for a
         task without a reason not to (`no_value`)."""
         ...

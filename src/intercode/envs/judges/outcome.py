@@ -17,7 +17,7 @@ from itertools import permutations
 from typing import Any, Generic, TypeVar
 
 from intercode.envs.gold import GoldCache, Key, split_golds
-from intercode.envs.judges import Done, Ruling, W
+from intercode.envs.judges import Attempt, Ruling, W
 from intercode.envs.rewards import rank
 from intercode.errors import DataError
 from intercode.types import Score, Task, TaskIssue
@@ -65,7 +65,7 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         """Return what a gold's outcome depends on."""
 
     @abstractmethod
-    def look(self, world: W, done: Done) -> Seen:
+    def look(self, world: W, attempt: Attempt) -> Seen:
         """Return the agent's outcome."""
 
     @abstractmethod
@@ -131,22 +131,22 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
             self._variant = self._make_variant()
         return self._variant
 
-    def rule(self, world: W, done: Done) -> Ruling:
-        first = self.compare_all(world, done)
+    def rule(self, world: W, attempt: Attempt) -> Ruling:
+        first = self.compare_all(world, attempt)
         score = first.score
-        if not (score.success and self.looks_twice(done.task) and (variant := self.variant())):
+        if not (score.success and self.looks_twice(attempt.task) and (variant := self.variant())):
             return Ruling(score, lambda: self.show(score, first))
         try:
-            self.before(variant, done.task)
-            variant.start(done.task)
+            self.before(variant, attempt.task)
+            variant.start(attempt.task)
         except DataError:  # the gold itself fails on the variant data
-            if self.must_hold_twice(done.task):
+            if self.must_hold_twice(attempt.task):
                 raise
             return Ruling(score, lambda: self.show(score, first))
-        for action in done.actions:
+        for action in attempt.actions:
             variant.act(action)
-        again = self.compare_all(variant, done)
-        joined = self.join(score, again.score, done.task)
+        again = self.compare_all(variant, attempt)
+        joined = self.join(score, again.score, attempt.task)
         return Ruling(joined, lambda: self.show(joined, first, again))
 
     def must_hold_twice(self, task: Task) -> bool:
@@ -157,11 +157,11 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         """Return whether a task that looks solved is tried on variant data."""
         return self.must_hold_twice(task)
 
-    def compare_all(self, world: W, done: Done) -> Comparison[W, Seen, Gold]:
+    def compare_all(self, world: W, attempt: Attempt) -> Comparison[W, Seen, Gold]:
         """Compare the agent's outcome with each gold's, up to a success; return the best."""
-        agent, best = self.look(world, done), None
-        for posed in self.tasks_of(done.task):
-            gold = self.find(world, posed, done.task)
+        agent, best = self.look(world, attempt), None
+        for posed in self.tasks_of(attempt.task):
+            gold = self.find(world, posed, attempt.task)
             if gold is None:
                 continue
             score = self.compare(world, agent, gold, posed)
@@ -172,8 +172,8 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         assert best  # the first gold has an outcome
         return best
 
-    def value(self, world: W, done: Done) -> float:
-        return self.compare_all(world, done).score.reward
+    def value(self, world: W, attempt: Attempt) -> float:
+        return self.compare_all(world, attempt).score.reward
 
     def no_value(self, world: W, task: Task) -> str:
         on_variant = self.must_hold_twice(task) and self._make_variant is not None

@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 from intercode.doors import part
 from intercode.env import GoldRun, shorten_text
 from intercode.envs.gold import NO_GOLD, GoldCache, blame_gold
-from intercode.envs.judges import Done, Ruling, World
+from intercode.envs.judges import Attempt, Ruling, World
 from intercode.envs.travel import stays_behind
 from intercode.envs.verdict import Verdict, gold_fault, missing_verdict
 from intercode.envs.verdict import score as score_of
@@ -85,8 +85,8 @@ class TestsJudge:
     def before(self, world: FilesWorld, task: Task) -> None:
         self.reference(world, task)
 
-    def rule(self, world: FilesWorld, done: Done) -> Ruling:
-        task = self._posed(world, done.task)
+    def rule(self, world: FilesWorld, attempt: Attempt) -> Ruling:
+        task = self._posed(world, attempt.task)
         reference = self.reference(world, task)
         verifier = _as_for(self.tests.verifiers[task.id], reference)
         lost = world.session_lost()
@@ -120,7 +120,7 @@ class TestsJudge:
             evidence, "\n".join(verdict.passed), tuple(faults), stays_behind=stays, forgery=forgery
         )
 
-    def value(self, world: FilesWorld, done: Done) -> float:
+    def value(self, world: FilesWorld, attempt: Attempt) -> float:
         raise NotImplementedError
 
     def no_value(self, world: FilesWorld, task: Task) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from intercode.env import GoldRun, shorten_text
 from intercode.envs.gold import NO_GOLD, GoldCache
-from intercode.envs.judges import Done, Ruling
+from intercode.envs.judges import Attempt, Ruling
 from intercode.envs.python.grading import Result
 from intercode.envs.python.suite import SOLUTION, Suite, behind, read_suite
 from intercode.envs.python.world import PythonWorld
@@ -56,9 +56,9 @@ class AssertsJudge:
         world.suite(task)
         self.results, self._scored, self._answered = (), False, True
 
-    def rule(self, world: PythonWorld, done: Done) -> Ruling:
-        score = self._score(world, done)
-        return Ruling(score, lambda: self._show(world, done.task))
+    def rule(self, world: PythonWorld, attempt: Attempt) -> Ruling:
+        score = self._score(world, attempt)
+        return Ruling(score, lambda: self._show(world, attempt.task))
 
     def examine(self, world: PythonWorld, task: Task) -> GoldRun:
         """Execute the golds in turn, until one passes the tests."""
@@ -109,13 +109,13 @@ class AssertsJudge:
         lines = [f"{result.test.description}: {result.why or 'passed'}" for result in results]
         return GoldRun(_passed(results), "\n".join(lines), faults)
 
-    def _score(self, world: PythonWorld, done: Done) -> Score:
-        suite, self.results = world.suite(done.task), ()
+    def _score(self, world: PythonWorld, attempt: Attempt) -> Score:
+        suite, self.results = world.suite(attempt.task), ()
         asserts_only = all(test.kind == "assert" for test in suite.tests)
         # InterCode v1 had no other tests
         if self._as_v1 and self._papers and asserts_only:
-            return self._score_as_v1(world, suite, done.task)
-        name, text = self._submitted_answer(world, suite, done.word)
+            return self._score_as_v1(world, suite, attempt.task)
+        name, text = self._submitted_answer(world, suite, attempt.word)
         if name is None and text is None:
             return Score(0.0, False, {})
         if text is not None and not self._scores_steps:
@@ -126,13 +126,13 @@ class AssertsJudge:
             hidden = world.sessions.run_graded(_part(suite, hidden=True), name=name, text=text)
         self.results = [*public, *hidden]
         if callable(self._reward):
-            return call_reward(self._reward, self.results, done.task)
+            return call_reward(self._reward, self.results, attempt.task)
         if self._papers:
-            return self._score_as_gold(world, suite, done.task, public)
+            return self._score_as_gold(world, suite, attempt.task, public)
         unseen = _passed(hidden) or [False] * sum(test.hidden for test in suite.tests)
         score = score_exact(_passed(public), unseen)
         if not score.success:
-            self._require_sound(world, done.task)
+            self._require_sound(world, attempt.task)
         return score
 
     def _require_sound(self, world: PythonWorld, task: Task) -> None:
@@ -258,7 +258,7 @@ class AssertsJudge:
             (task.id, "public"), lambda: world.sessions.run_gold(public, task.gold)[1]
         )
 
-    def value(self, world: PythonWorld, done: Done) -> float:
+    def value(self, world: PythonWorld, attempt: Attempt) -> float:
         raise NotImplementedError
 
     def no_value(self, world: PythonWorld, task: Task) -> str:

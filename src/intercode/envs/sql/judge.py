@@ -10,7 +10,7 @@ from typing import Any
 
 from intercode.env import GoldRun, shorten_text
 from intercode.envs.gold import GoldCache, Key
-from intercode.envs.judges import Done
+from intercode.envs.judges import Attempt
 from intercode.envs.judges.outcome import (
     Comparison,
     OutcomeJudge,
@@ -67,18 +67,18 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
             raise DataError(f"task {task.id}: {why}; see `intercode check`")
         return gold
 
-    def look(self, world: SqlWorld, done: Done) -> Seen:
+    def look(self, world: SqlWorld, attempt: Attempt) -> Seen:
         golds = [
             (gold, posed.gold)
-            for posed in self.tasks_of(done.task)
-            if (gold := self.find(world, posed, done.task))
+            for posed in self.tasks_of(attempt.task)
+            if (gold := self.find(world, posed, attempt.task))
         ]
         expected = [gold.content.catalog for gold, _ in golds if gold.content is not None]
         content = None
         if expected and self._exact:
             written = "\n".join(text for _, text in golds)
             with suppress(DataError):  # the agent's own view, or the whole database, is broken
-                db = database(done.task, world.engine)
+                db = database(attempt.task, world.engine)
                 content = read_content(world.engine, db, written, expected)
         return world.answer, content
 

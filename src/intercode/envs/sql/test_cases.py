@@ -17,7 +17,7 @@ from typing import Any
 
 from intercode.env import GoldRun
 from intercode.envs.gold import NO_GOLD
-from intercode.envs.judges import Done, Ruling
+from intercode.envs.judges import Attempt, Ruling
 from intercode.envs.sql import test_cases_guest
 from intercode.envs.sql.databases import database, texts_in
 from intercode.envs.sql.engines import READ_SECONDS
@@ -49,18 +49,18 @@ class TestCasesJudge:
         if not isinstance(world.engine, EmbeddedEngine) or world.engine.name != "sqlite":
             raise DataError(f"task {task.id}: its {TEST_CASES} are for SQLite; use --engine sqlite")
 
-    def rule(self, world: SqlWorld, done: Done) -> Ruling:
-        reasons = self._run(world, done.task, [*split_statements("".join(done.actions[-1:]))])
+    def rule(self, world: SqlWorld, attempt: Attempt) -> Ruling:
+        reasons = self._run(world, attempt.task, [*split_statements("".join(attempt.actions[-1:]))])
         failed = [number for number, why in enumerate(reasons, start=1) if why]
         if failed:
-            self._require_sound(world, done.task)
+            self._require_sound(world, attempt.task)
         share = 1 - len(failed) / len(reasons)
         rule = f"test {failed[0]}: {reasons[failed[0] - 1]}" if failed else "all tests passed"
         score = Score(float(not failed), not failed, {"tests": share}, rule=rule)
         return Ruling(score, lambda: {"failed": ["tests"] if failed else [], "rule": rule})
 
-    def value(self, world: SqlWorld, done: Done) -> float:
-        return self.rule(world, done).score.reward
+    def value(self, world: SqlWorld, attempt: Attempt) -> float:
+        return self.rule(world, attempt).score.reward
 
     def no_value(self, world: SqlWorld, task: Task) -> str:
         return ""

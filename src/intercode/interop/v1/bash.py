@@ -30,7 +30,7 @@ from typing import ClassVar
 from intercode.agents.tfidf import similarity
 from intercode.envs.bash.judge import BashJudge
 from intercode.envs.bash.world import BashWorld
-from intercode.envs.judges import Done
+from intercode.envs.judges import Attempt
 from intercode.envs.workspace import GoldOutcome
 from intercode.interop.v1.git_status import status, text
 from intercode.interop.v1.session import execute_gold_again, tracked_files
@@ -54,14 +54,14 @@ class PaperReward:
 
     @staticmethod
     def compare(
-        judge: BashJudge, world: BashWorld, done: Done, agent: Outcome
+        judge: BashJudge, world: BashWorld, attempt: Attempt, agent: Outcome
     ) -> tuple[Score, GoldOutcome]:
         """Return the score against the first gold, and the gold's outcome. From the second scored
         turn on, this is the outcome of the gold's second execution."""
-        if judge.scores_steps and len(done.actions) > 1:
-            gold = judge.run_otherwise(world, done.task, execute_gold_again)
+        if judge.scores_steps and len(attempt.actions) > 1:
+            gold = judge.run_otherwise(world, attempt.task, execute_gold_again)
         else:
-            gold = judge.gold(world, done.task)
+            gold = judge.gold(world, attempt.task)
         files = tracked_files(world.workspace.spec.template)
         return bash_paper(agent, gold.outcome, files), gold
 

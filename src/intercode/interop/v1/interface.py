@@ -35,7 +35,7 @@ from numpy import random
 
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, prepare
-from intercode.envs.judges import Done
+from intercode.envs.judges import Attempt
 from intercode.envs.sql.engines import Answer
 from intercode.envs.sql.options import SECONDS
 from intercode.errors import DataError, SandboxDied, UsageError
@@ -447,8 +447,10 @@ class V1BashEnv(V1Env):
             workspace.answer = replace(workspace.answer, output=output, overflow=None)
         self._scored += 1  # the gold's second execution differs from its first
         task = self.env.task  # the paper has no second data for tasks marked `general`
-        done = Done(replace(task, extra={**task.extra, "general": False}), [""] * self._scored)
-        ruling = self.env.judge_of(task).rule(self.env.world, done)
+        attempt = Attempt(
+            replace(task, extra={**task.extra, "general": False}), [""] * self._scored
+        )
+        ruling = self.env.judge_of(task).rule(self.env.world, attempt)
         score, outcomes = ruling.score, ruling.show()
         names = {"file_diff": "effects", "file_changes": "contents", "answer_similarity": "answer"}
         self.info |= {
