@@ -13,7 +13,7 @@ Nothing here runs anything. `runs/store.py` converts an `Episode` to JSON and ba
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -444,3 +444,47 @@ class View:
             f"{text[: self.head]}\n[… {cut} characters cut …]\n{text[len(text) - self.tail :]}",
             True,
         )
+
+
+_OUTCOME_TEXT = View(1400, 500)
+
+
+def shorten_text(text: str) -> str:
+    """Return a text for an outcome: encodable in UTF-8, at most 2,000 characters, any cut
+    marked."""
+    return _OUTCOME_TEXT.shorten(text.encode("utf-8", "backslashreplace").decode())[0]
+
+
+@dataclass(frozen=True, slots=True)
+class GoldRun:
+    """An execution of a gold: `evidence` equals that of another execution, `summary` is for people,
+    `faults` are defects."""
+
+    evidence: object
+    summary: str
+    faults: tuple[str, ...] = ()
+    task: Task | None = None
+    """The task with the gold that was executed, if any of several will do."""
+    stays_behind: str = ""
+    """A sentence that lists which of an agent's changes do not reach the tests of this task."""
+    forgery: str = ""
+    """A hack in which the gold's code forged the verdict, and was paid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The values that the environments of a factory share besides the data.
+
+    Args:
+        arguments: of the class's `__init__`, besides the tasks and those of `InterCodeEnv`.
+        facts: returns what influences results beyond the options, for run.json: digests of
+            templates, the userland. The run itself uses the names `hardness`, `data_set` and
+            `excluded`.
+        tasks: the tasks that can be played; None: all of the data's.
+        left_out: the tasks that cannot be played as they are, and why.
+    """
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    facts: Callable[[], dict[str, Any]] = dict
+    tasks: Sequence[Task] | None = None
+    left_out: Sequence[tuple[Task, TaskIssue]] = ()

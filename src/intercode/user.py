@@ -14,7 +14,7 @@ A record has `facets`, each with the entries that ask for it, the reply and perh
 With `"lookups": {"schema": 1}`, the action `schema` or `schema NAME` prints a document of the world
 and costs 1 of the budget; the environment says which words it knows.
 
-A task may have a second phase (`InterCodeEnv.follow_up`):
+A task may have a second round (`InterCodeEnv.follow_up`):
 
     submit ──► wrong: the end, 0 ──or──► solved: .7, the follow-up ──► submit ──► solved: 1
 
@@ -27,12 +27,14 @@ record. Not covered: questions in other languages than English, and synonyms tha
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from typing import Any, Protocol
 
 from intercode.errors import DataError
+from intercode.plugins import call_plugin
 from intercode.types import Score, Task, TaskIssue, is_number
 
 TAKES_QUESTIONS = "takes_questions"
@@ -182,12 +184,127 @@ def facet_issues(task: Task) -> list[TaskIssue]:
     return issues
 
 
-# -- two phases ------------------------------------------------------------------------------------
+# -- a conversation --------------------------------------------------------------------------------
 
 
-def score_of_phase(score: Score, phase: int) -> Score:
-    """Return the score of an episode that ends in phase 1 or 2 of two with this score of the
-    phase."""
-    parts = {**score.parts, **({"first": 1.0} if phase == 2 else {})}
-    earned = sum(SHARES[: phase - 1]) + SHARES[phase - 1] * score.success
-    return Score(earned, score.success and phase == 2, parts, score.ambiguous, score.rule)
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The user's answer to an action that asks. `asked` names the facet that answered, "" for none,
+    `OWN_USER` for a function of the caller's; it is None after a lookup."""
+
+    text: str
+    asked: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NextRound:
+    """What follows a submission that succeeded: the task that the user goes on with, the message
+    that poses it, and the score of the round that ended."""
+
+    task: Task
+    message: str
+    score: Score
+
+
+class Conversation:
+    """What is said in one episode: questions and lookups, the budget that they cost, and the
+    rounds. It is made at each reset; for a live copy of an episode, `copy.copy` copies it.
+
+    Args:
+        task: the task of the first round.
+        follow_up: the task of a second round, if the first succeeds.
+        user: answers the questions in place of the facets.
+        shorten: cuts a text that the caller's user or a lookup returns.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        follow_up: Task | None = None,
+        user: User | None = None,
+        shorten: Callable[[str], str] = str,
+    ) -> None:
+        self._task, self._user, self._shorten = task, user, shorten
+        self._facets, self._lookups = facets_of(task.extra), lookups_of(task.extra)
+        self._asked: tuple[tuple[str, str], ...] = ()
+        self._budget = float(task.extra.get("ask_budget", inf))
+        self.ahead: tuple[Task, ...] = () if follow_up is None else (follow_up,)
+        """The tasks of the rounds to come."""
+        self._phase, self._has_two = 1, follow_up is not None
+
+    @property
+    def takes_questions(self) -> bool:
+        return bool(self._facets)
+
+    def takes(self, action: str) -> bool:
+        """Return whether an action is a question or a lookup, so that nothing executes it."""
+        if self.takes_questions and question_in(action) is not None:
+            return True
+        return lookup_in(action, self._lookups) is not None
+
+    def answer(self, action: str, look_up: Callable[[str, str], str | None]) -> Reply | None:
+        """Return the reply to a question or a lookup; None for any other action. `look_up` returns
+        the document of a word and a name, or None if there is none."""
+        question = question_in(action) if self.takes_questions else None
+        if question is not None:
+            return self._ask(question)
+        lookup = lookup_in(action, self._lookups)
+        if lookup is None:
+            return None
+        word, name = lookup
+        document = look_up(word, name)
+        if document is None:
+            text = f"There is no {word} {name}".strip() + f"; `{word}` lists the names."
+        elif self._pay(self._lookups[word]):
+            text = self._shorten(document)
+        else:
+            text = NO_BUDGET
+        return Reply(text + self._budget_note())
+
+    def _ask(self, question: str) -> Reply:
+        text, asked, cost = SILENT, "", float(self._task.extra.get("ask_cost", 1))
+        if self._user is not None:
+            answer = call_plugin(self._user, str, self._task, list(self._asked), question)
+            text, asked = self._shorten(answer), OWN_USER
+        elif facet := facet_asked(self._facets, question):
+            text, asked = facet.reply, facet.name
+            if facet.cost is not None:
+                cost = facet.cost
+        if not self._pay(cost):
+            text, asked = NO_BUDGET, ""
+        self._asked += ((question, text),)
+        return Reply(text + self._budget_note(), asked)
+
+    def _pay(self, cost: float) -> bool:
+        """Deduct a cost from the budget if there is enough left."""
+        if cost > self._budget:
+            return False
+        self._budget -= cost
+        return True
+
+    def _budget_note(self) -> str:
+        return "" if self._budget == inf else f"\n[{self._budget:g} of the budget left]"
+
+    def after_submission(self, score: Score) -> NextRound | None:
+        """Begin the next round, if this score of the present one leads to one."""
+        if not (score.success and self.ahead):
+            return None
+        ended = self.score_of_episode(score)
+        self._task, self.ahead = self.ahead[0], self.ahead[1:]
+        self._phase += 1
+        self._facets = facets_of(self._task.extra)
+        message = f"Solved. The user goes on:\n\n{self._task.query}"
+        return NextRound(self._task, message, ended)
+
+    def score_of_episode(self, score: Score) -> Score:
+        """Return the score of the episode if it ends with this score of its round."""
+        if not self._has_two:
+            return score
+        parts = {**score.parts, **({"first": 1.0} if self._phase == 2 else {})}
+        earned = sum(SHARES[: self._phase - 1]) + SHARES[self._phase - 1] * score.success
+        success = score.success and self._phase == len(SHARES)
+        return Score(earned, success, parts, score.ambiguous, score.rule)
+
+    def of_episode(self, reward: float) -> float:
+        """Return the reward of the episode if it ends with this reward of its round."""
+        return self.score_of_episode(Score(reward, reward == 1)).reward

@@ -10,19 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Generic, Self
 
-from intercode.env import NO_VALUE, GoldRun, InterCodeEnv, single_thread
-from intercode.envs.judges import Attempt, Judge, Ruling
+from intercode.env import InterCodeEnv, single_thread
+from intercode.envs.judges import Attempt, Judge, Ruling, W
 from intercode.errors import SandboxDied, is_inside
-from intercode.types import ExecResult, Score, Task
+from intercode.hooks import NO_VALUE
+from intercode.types import ExecResult, GoldRun, Score, Task
 
 
-class JudgedEnv(InterCodeEnv):
+class JudgedEnv(InterCodeEnv, Generic[W]):
     """The base of the built-in environments."""
 
-    world: Any
-    judges: Mapping[str, Any]
+    world: W
+    judges: Mapping[str, Judge[W]]
     _ruling: Ruling | None = None
     _valued: tuple[int, float | None] | None = None
     """The turn after which the state was scored, and its value."""
@@ -33,10 +34,10 @@ class JudgedEnv(InterCodeEnv):
         """Return the kind of judge that decides about a task, a key of `judges`."""
         return "outcome"
 
-    def judge_of(self, task: Task) -> Any:
+    def judge_of(self, task: Task) -> Judge[W]:
         return self.judges[self.kind_of(task)]
 
-    def make_judges(self) -> Mapping[str, Judge[Any]]:
+    def make_judges(self) -> Mapping[str, Judge[W]]:
         """Return judges for this environment, without worlds of their own yet."""
         raise NotImplementedError
 
@@ -48,13 +49,12 @@ class JudgedEnv(InterCodeEnv):
 
     def start_episode(self, task: Task) -> None:
         self._ruling = self._valued = self._no_value = None
-        for posed in filter(None, (task, self._follow_up)):
+        for posed in (task, *self._conversation.ahead):
             self.judge_of(posed).before(self.world, posed)
         self.world.start(task)
 
     def execute(self, action: str) -> ExecResult:
-        result: ExecResult = self.world.act(action)
-        return result
+        return self.world.act(action)
 
     def score(self) -> Score:
         """Ask the judge. A path that it cannot use in a sandbox is the agent's doing, and earns 0:
@@ -65,8 +65,8 @@ class JudgedEnv(InterCodeEnv):
             if not is_inside(error):
                 raise
             self._ruling = Ruling(Score(0.0, False, rule=f"a path cannot be used: {error}"))
-        if workspace := getattr(self.world, "workspace", None):
-            workspace.require_services()
+        if files := self.world.files():
+            files.require_services()
         return self._ruling.score
 
     @property
@@ -76,7 +76,7 @@ class JudgedEnv(InterCodeEnv):
         if type(self).score is not JudgedEnv.score:
             return NO_VALUE
         if self._no_value is None:
-            self._no_value = str(self.judge_of(self.task).no_value(self.world, self.task))
+            self._no_value = self.judge_of(self.task).no_value(self.world, self.task)
         return self._no_value
 
     @single_thread
@@ -89,28 +89,30 @@ class JudgedEnv(InterCodeEnv):
             value = None
             with suppress(SandboxDied):
                 attempt = replace(self.attempt, word="", peek=True)
-                value = self.of_episode(self.judge_of(self.task).value(self.world, attempt))
+                reward = self.judge_of(self.task).value(self.world, attempt)
+                value = self._conversation.of_episode(reward)
             self._valued = self.turn, value
         return self._valued[1]
 
     def outcomes(self) -> dict[str, Any]:
         shown = self._ruling.show() if self._ruling else {}
-        workspace = getattr(self.world, "workspace", None)
-        logs = workspace.service_logs() if workspace else {}
+        files = self.world.files()
+        logs = files.service_logs() if files else {}
         return {**shown, "services": logs} if logs else shown
 
     def run_gold(self, task: Task) -> GoldRun:
-        run: GoldRun = self.judge_of(task).examine(self.world, task)
-        return run
+        return self.judge_of(task).examine(self.world, task)
 
     def session_lost(self) -> bool:
-        lost = self._ruling and self._ruling.session_lost
-        return self.world.session_lost() if lost is None else bool(lost)
+        if self._ruling and self._ruling.session_lost is not None:
+            return self._ruling.session_lost
+        return self.world.session_lost()
 
     def copy_world(self, other: Self, live: bool) -> None:
         other.world, other._ruling = self.world.fork(live=live), None
         other.judges = other.make_judges()
 
     def close_world(self) -> None:
-        for part in (self.world, *self.judges.values()):
-            part.close()
+        self.world.close()
+        for judge in self.judges.values():
+            judge.close()

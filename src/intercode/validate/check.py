@@ -34,12 +34,14 @@ from typing import Any
 from intercode.agents import Strategy, gold, guesser, noop
 from intercode.agents.base import StrategySteps
 from intercode.agents.tfidf import cosine, vectors
-from intercode.env import NOT_PLAYED, GoldRun, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import environment_class
 from intercode.errors import NO_BUILD, DataError, IntercodeError
+from intercode.factory import misspelt_fields
+from intercode.hooks import NOT_PLAYED
 from intercode.runner.run import evaluate, select
 from intercode.runner.warm_env import naming_task
-from intercode.types import BROKEN, KINDS, Episode, Task, TaskIssue
+from intercode.types import BROKEN, KINDS, Episode, GoldRun, Task, TaskIssue
 from intercode.user import facet_issues
 from intercode.validate.overlap import NEAR, find_overlap
 
@@ -218,7 +220,7 @@ def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Issues:
 
 def _report(tasks: Sequence[Task], issues: Issues, env: type[InterCodeEnv]) -> dict[str, Any]:
     """Return the issues in the order of the tasks; `kinds` counts tasks."""
-    misspelt = env.misspelt(tasks)
+    misspelt = misspelt_fields(env, tasks)
     place = {task.id: number for number, task in enumerate(tasks)}
     rows = [
         {"task": task.id, "kind": issue.kind, "why": issue.removeprefix(f"task {task.id}: ")}

@@ -19,7 +19,6 @@ from pkgutil import resolve_name
 from typing import Any, ClassVar, Self
 
 from intercode.doors import part
-from intercode.env import Prepared, none_playable
 from intercode.envs.bash.compare import bash_exact
 from intercode.envs.bash.judge import BashJudge
 from intercode.envs.bash.language import LANGUAGE
@@ -37,12 +36,13 @@ from intercode.envs.verify import FIELD_NAMES, check_fields, read_verifiers
 from intercode.envs.verify import facts as verify_facts
 from intercode.envs.workspace import GoldOutcome, WorkspaceSpec, prepare_workspaces, split_refused
 from intercode.errors import DataError, UsageError
+from intercode.factory import none_playable
 from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, defining_class
 from intercode.reading import present
 from intercode.submission import ALONE, ANSWER, NOT_LITERAL, answer_in
 from intercode.tasks import DataSet, Preprocess, Record
-from intercode.types import Outcome, Score, Task, TaskIssue
+from intercode.types import Outcome, Prepared, Score, Task, TaskIssue
 from intercode_sandbox.base import Limits
 from intercode_sandbox.pod import usual_provider_name
 
@@ -78,7 +78,7 @@ _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
 }
 
 
-class BashEnv(JudgedEnv):
+class BashEnv(JudgedEnv[BashWorld]):
     """An environment for Bash tasks. `variant` is the spec with variant data; `golds` may be
     shared. The other arguments are those of `InterCodeEnv`.
 
@@ -145,7 +145,7 @@ class BashEnv(JudgedEnv):
         skips = self._named == "exact" and not self.rules.scores_steps
         return BashWorld(spec, self.command, skips_missing=skips)
 
-    def make_judges(self) -> Mapping[str, Judge[Any]]:
+    def make_judges(self) -> Mapping[str, Judge[BashWorld]]:
         reward, variant = self._named, self._variant
         scorer = resolve_name(self.rewards[reward]) if isinstance(reward, str) else reward
         outcomes = BashJudge(

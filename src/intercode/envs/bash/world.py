@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Self
 
 from intercode.envs.workspace import Workspace, WorkspaceSpec
@@ -40,9 +40,8 @@ class BashWorld:
     def act(self, action: str) -> ExecResult:
         return self.workspace.execute(self.command(action))
 
-    def run(self, argv: Sequence[str], *, cwd: str) -> ExecResult:
-        """Run a program outside the session."""
-        return self.workspace.run(argv, cwd=cwd)
+    def files(self) -> Workspace:
+        return self.workspace
 
     def session_lost(self) -> bool:
         return self.sandbox.session_lost()

@@ -22,12 +22,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from intercode.env import Prepared, none_playable
 from intercode.envs.ctf.challenges import Challenge, gold_is, survey
 from intercode.envs.ctf.judge import FlagJudge, Reward
 from intercode.envs.ctf.language import LANGUAGE
@@ -40,16 +39,18 @@ from intercode.envs.judges import Judge
 from intercode.envs.rewards import is_papers, require_reward, reward_name
 from intercode.envs.workspace import WorkspaceSpec, prepare_workspaces, split_refused
 from intercode.errors import DataError, IntercodeError, UsageError
+from intercode.factory import chosen_reward, none_playable, read_data
+from intercode.options import EnvOptions
+from intercode.plugins import attribute_path
 from intercode.submission import NOT_LITERAL, answer_in, is_submission, submitted_word
 from intercode.tasks import DataSet
-from intercode.tasks.loader import Records
-from intercode.types import ExecResult, Score, Task, TaskIssue
+from intercode.types import ExecResult, Prepared, Score, Task, TaskIssue
 
 _SUBSTITUTES = re.compile(r"\$\(|`[^`]*\s[^`]*`")
 """A command whose output Bash would put here: `$(cat flag)`, but not a flag in marks: `FLAG`."""
 
 
-class CtfEnv(JudgedEnv):
+class CtfEnv(JudgedEnv[CtfWorld]):
     """An environment for capture-the-flag tasks. `challenges` maps task ids to assets; environments
     may share `golds`. For other arguments see `InterCodeEnv`."""
 
@@ -78,13 +79,15 @@ class CtfEnv(JudgedEnv):
         self._golds = golds or GoldCache[str | None]()
         self.world, self.judges = CtfWorld(spec, challenges), self.make_judges()
 
-    def make_judges(self) -> Mapping[str, Judge[Any]]:
+    def make_judges(self) -> Mapping[str, Judge[CtfWorld]]:
         flags = FlagJudge(self._golds, reward=self.reward, rewards=self.rewards)
         return {"outcome": flags}
 
     @classmethod
-    def reader(cls, source: str | Path | None) -> Callable[[Path], Records] | None:
-        return cls.records or (read_challenges if source and is_nyu(Path(source)) else None)
+    def read_data(cls, options: EnvOptions) -> DataSet:
+        source = options.data or attribute_path(cls, "data")
+        is_theirs = cls.records is None and source is not None and is_nyu(Path(source))
+        return read_data(cls, options, read_challenges if is_theirs else None)
 
     @classmethod
     def lint_files(cls, data: DataSet, options: CtfOptions) -> Mapping[str, Sequence[TaskIssue]]:
@@ -97,7 +100,7 @@ class CtfEnv(JudgedEnv):
     def prepare_world(cls, data: DataSet, options: CtfOptions) -> Prepared:
         """Survey the tasks' files. Tasks get the fields `needs_network`, `has_assets` and
         `broken_gold`; the facts say why tasks are left out."""
-        reward, named = cls._choose_reward(options)
+        reward, named = chosen_reward(cls, options)
         challenges = _survey(data, options)
         tasks, left_out = _playable(data.tasks, challenges, options.everything)
         papers = is_papers(named, cls.rewards)

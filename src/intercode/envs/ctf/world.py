@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Self
 
 from intercode.envs.ctf.challenges import Challenge
@@ -46,9 +46,8 @@ class CtfWorld:
     def act(self, action: str) -> ExecResult:
         return self.workspace.execute(action)
 
-    def run(self, argv: Sequence[str], *, cwd: str) -> ExecResult:
-        """Run a program outside the session."""
-        return self.workspace.run(argv, cwd=cwd)
+    def files(self) -> Workspace:
+        return self.workspace
 
     def session_lost(self) -> bool:
         return self.sandbox.session_lost()

@@ -23,6 +23,21 @@ W = TypeVar("W", bound="World")
 W_contra = TypeVar("W_contra", bound="World", contravariant=True)
 
 
+class Files(Protocol):
+    """The part of a workspace that an environment asks; see `envs/workspace.py`."""
+
+    def run(self, argv: Sequence[str], *, cwd: str) -> ExecResult:
+        """Run a program outside the session."""
+        ...
+
+    def require_services(self) -> None:
+        """Raise `SandboxDied` if the machine ended the sandbox of a service."""
+
+    def service_logs(self) -> dict[str, str]:
+        """Return the ends of the logs of the services, by their names."""
+        ...
+
+
 class World(Protocol):
     """Files and a shell, a database, or an interpreter that actions change."""
 
@@ -36,6 +51,10 @@ class World(Protocol):
 
     def session_lost(self) -> bool:
         """Return whether the session has ended since the last action."""
+        ...
+
+    def files(self) -> Files | None:
+        """Return the files and services of the world; None if it has neither."""
         ...
 
     def fork(self, *, live: bool) -> Self:
@@ -96,3 +115,6 @@ class Judge(Protocol[W_contra]):
 
     def close(self) -> None:
         """End the judge's own worlds. May be called more than once."""
+
+
+Done = Attempt  # its name before

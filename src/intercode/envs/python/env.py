@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from intercode.doors import part
-from intercode.env import Prepared
 from intercode.envs.gold import GoldCache
 from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
@@ -46,10 +45,11 @@ from intercode.envs.verify import FIELD_NAMES, check_fields, read_verifiers
 from intercode.envs.verify import facts as verify_facts
 from intercode.envs.workspace import prepare_workspaces
 from intercode.errors import DataError, UsageError
+from intercode.factory import chosen_reward
 from intercode.options import NOTHING, EnvOptions
 from intercode.reading import present
 from intercode.tasks import DataSet, Preprocess, Record
-from intercode.types import Score, Task, TaskIssue
+from intercode.types import Prepared, Score, Task, TaskIssue
 
 _NO_NAME = (
     "`submit NAME` is not accepted for this task, whose tests examine files. "
@@ -81,7 +81,7 @@ _OF_BASH = (*("image", "setup", "env"), *("action_seconds", "memory", "processes
 """Fields of a record that only Bash's worlds obey."""
 
 
-class PythonEnv(JudgedEnv):
+class PythonEnv(JudgedEnv[PythonWorld]):
     """An environment for Python tasks. `seconds` is each test's time limit. `tell` is what the
     agent sees after a wrong submission: nothing, the number of the first public test that failed,
     or that test itself. The other arguments are those of `InterCodeEnv`.
@@ -134,7 +134,7 @@ class PythonEnv(JudgedEnv):
         )
         self.judges = self.make_judges()
 
-    def make_judges(self) -> Mapping[str, Judge[Any]]:
+    def make_judges(self) -> Mapping[str, Judge[PythonWorld]]:
         asserts = AssertsJudge(
             self._golds,
             reward=self.reward,
@@ -168,7 +168,7 @@ class PythonEnv(JudgedEnv):
     @classmethod
     def prepare_world(cls, data: DataSet, options: PythonOptions) -> Prepared:
         """Build the template once."""
-        (reward, named), tell = cls._choose_reward(options), options.tell or "number"
+        (reward, named), tell = chosen_reward(cls, options), options.tell or "number"
         workspaces, _ = prepare_workspaces(data, options, "persistent")
         spec = PythonSpec(
             workspaces.provider,
@@ -241,15 +241,17 @@ class PythonEnv(JudgedEnv):
         return None
 
     def is_final(self, score: Score) -> bool:
-        return self.kind_of(self.task) == "asserts" and self.judges["asserts"].is_final
+        judge = self.judge_of(self.task)
+        return isinstance(judge, AssertsJudge) and judge.is_final
 
     def feedback(self, score: Score) -> str:
-        if self.kind_of(self.task) == "tests":
-            goes_on = self._submit_count < self._submits_allowed
-            ends = goes_on and not self.judges["tests"].reference(self.world, self.task).alive
-            return _ENDED if ends else "Wrong."
-        feedback: str = self.judges["asserts"].feedback(self._tell)
-        return feedback
+        judge = self.judge_of(self.task)
+        if isinstance(judge, AssertsJudge):
+            return judge.feedback(self._tell)
+        goes_on = self._submit_count < self._submits_allowed
+        if goes_on and isinstance(judge, TestsJudge):
+            return "Wrong." if judge.reference(self.world, self.task).alive else _ENDED
+        return "Wrong."
 
 
 def _checked(preprocess: Preprocess) -> Preprocess:

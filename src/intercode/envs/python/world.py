@@ -55,6 +55,9 @@ class PythonWorld:
             self.last_action = action
         return self.sessions.execute(action)
 
+    def files(self) -> None:
+        """Return None: no programs can be run next to the session, and there are no services."""
+
     def session_lost(self) -> bool:
         return self.sandbox.session_lost()
 

@@ -18,7 +18,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from intercode.env import Prepared
 from intercode.envs.gold import GoldCache
 from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
@@ -34,11 +33,12 @@ from intercode.envs.sql.options import SECONDS, SqlOptions
 from intercode.envs.sql.phases import FOLLOW_UP, follow_up_of
 from intercode.envs.sql.test_cases import TEST_CASES, TESTED, TestCasesJudge
 from intercode.envs.sql.world import SqlWorld
+from intercode.factory import chosen_reward
 from intercode.tasks import DataSet
-from intercode.types import Task, TaskIssue
+from intercode.types import Prepared, Task, TaskIssue
 
 
-class SqlEnv(JudgedEnv):
+class SqlEnv(JudgedEnv[SqlWorld]):
     """An environment for SQL tasks. `databases` makes its engines, and `golds` may be shared.
 
     `handicap` adds the schema to the first observation, as in the paper's easier setting. `seconds`
@@ -94,7 +94,7 @@ class SqlEnv(JudgedEnv):
             data=data,
         )
 
-    def make_judges(self) -> Mapping[str, Judge[Any]]:
+    def make_judges(self) -> Mapping[str, Judge[SqlWorld]]:
         make_variant = self._databases.make_variant
         outcomes = SqlJudge(
             self._golds,
@@ -117,7 +117,7 @@ class SqlEnv(JudgedEnv):
     @classmethod
     def prepare_world(cls, data: DataSet, options: SqlOptions) -> Prepared:
         """Load the databases once."""
-        reward, named = cls._choose_reward(options)
+        reward, named = chosen_reward(cls, options)
         databases = prepare_databases(data, options, paper=is_papers(named, cls.rewards))
         facts = {"reward": reward_name(named), "statement_seconds": options.seconds}
         arguments = {

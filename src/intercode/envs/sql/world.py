@@ -62,6 +62,9 @@ class SqlWorld:
             cwd="",
         )
 
+    def files(self) -> None:
+        """Return None: no programs can be run next to the session, and there are no services."""
+
     def session_lost(self) -> bool:
         return False
 

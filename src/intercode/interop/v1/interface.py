@@ -156,11 +156,11 @@ class V1Container:
         """Run a program, as `docker exec` does, and return its status and output."""
         if self.env is None:
             raise UsageError(f"the container {self.name} is no environment's `container` yet")
-        world = self.env().world
-        if not hasattr(world, "run"):
+        files = self.env().world.files()
+        if files is None:
             raise UsageError(f"the container {self.name} has no programs to run")
         argv = shlex.split(cmd) if isinstance(cmd, str) else list(cmd)
-        done = world.run(argv, cwd=workdir)
+        done = files.run(argv, cwd=workdir)
         return ExecRun(done.exit_code, done.output.encode("utf-8", "surrogateescape"))
 
     def start(self) -> None:
@@ -617,7 +617,7 @@ class V1CTFEnv(V1Env):
         self.workdir = "/ctf"
         if "task_id" in self.record:
             move = 'mkdir "$1" && find . -maxdepth 1 ! -name . ! -name "$1" -exec mv -t "$1" {} +'
-            self.env.world.run(["sh", "-c", move, "-", self.env.task.id], cwd="/ctf")
+            self.env.world.workspace.run(["sh", "-c", move, "-", self.env.task.id], cwd="/ctf")
 
     def step(self, action: str) -> tuple[Any, float, bool, dict[str, Any]]:  # type: ignore[override]
         if action.startswith("submit"):
