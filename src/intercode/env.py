@@ -165,7 +165,7 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
         self.observation_space, self.action_space = Utf8(), Utf8()
         self._order: list[int] = []
         self._task: Task | None = None
-        self._conversation = Conversation(self.tasks[0])
+        self._conversation = Conversation(Task("", "", ""))
         self._last_text = ""
         self._seen = ""
         """The output of the last action, as the agent sees it."""
