@@ -1,4 +1,4 @@
-"""docs/own-environment.md, its page of rules and docs/rewards.md, followed literally in an empty
+"""docs/own-environment.md, its page of rules, docs/rewards.md and docs/own-judge.md, followed literally in an empty
 folder, with the package as a wheel outside of the sources."""
 
 from __future__ import annotations
@@ -79,6 +79,10 @@ def test_a_new_user_gets_what_the_tutorial_prints(
 
 def test_a_reward_is_a_function_in_a_file(following: Follow) -> None:
     following(steps(REWARDS))
+
+
+def test_a_judge_is_a_class_with_one_method(following: Follow) -> None:
+    following(steps((ROOT / "docs" / "own-judge.md").read_text()))
 
 
 def test_so_does_one_with_docker(following: Follow, tmp_path: Path) -> None:

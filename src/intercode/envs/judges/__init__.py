@@ -16,8 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
-from intercode.env import GoldRun
-from intercode.types import ExecResult, Score, Task
+from intercode.types import ExecResult, GoldRun, Score, Task
 
 W = TypeVar("W", bound="World")
 W_contra = TypeVar("W_contra", bound="World", contravariant=True)
@@ -90,7 +89,8 @@ class Ruling:
 
 
 class Judge(Protocol[W_contra]):
-    """Decides what an agent's work is worth. May keep worlds of its own."""
+    """Decides what an agent's work is worth; `docs/own-judge.md` shows one. May keep worlds of its
+    own. A class derived from this one needs only `rule`."""
 
     def before(self, world: W_contra, task: Task) -> None:
         """Execute the golds or the reference, if that has not been done. No episode may be in
@@ -103,15 +103,18 @@ class Judge(Protocol[W_contra]):
     def value(self, world: W_contra, attempt: Attempt) -> float:
         """Return the reward that a submission now would earn; the world does not change. Only for a
         task without a reason not to (`no_value`)."""
-        ...
+        return self.rule(world, attempt).score.reward
 
     def no_value(self, world: W_contra, task: Task) -> str:
         """Return why the task has no value between turns; "" if it has one."""
-        ...
+        return "its judge does not say whether it changes what it looks at"
 
     def examine(self, world: W_contra, task: Task) -> GoldRun:
         """Execute the gold for `intercode check`. No episode may be in progress in `world`."""
-        ...
+        world.start(task)
+        output = world.act(task.gold).output
+        score = self.rule(world, Attempt(task, [task.gold], seen=output)).score
+        return GoldRun(score, output, () if score.success else ("the gold does not succeed",))
 
     def close(self) -> None:
         """End the judge's own worlds. May be called more than once."""
