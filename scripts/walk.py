@@ -3,6 +3,7 @@ through the source. It is a report, not a bound.
 
     .venv/bin/python scripts/walk.py                      # all built-in environments
     .venv/bin/python scripts/walk.py [--list] intercode.envs.bash.env:BashEnv start_episode
+    .venv/bin/python scripts/walk.py [--list] --plain     # one plain starter task of each
 
     files      those that the reader visits; the library of sandboxes counts as one
     functions  those that the reader reads, depth first, each at its first call; all branches
@@ -12,6 +13,10 @@ through the source. It is a report, not a bound.
 `--list` prints the functions, with the file where a stay begins. Properties count as calls, and so
 do functions that are passed as arguments; lambdas and nested functions are read where they stand.
 The library of sandboxes is not read further.
+
+With `--plain` nothing is inferred: a starter task that is compared with a gold (in Python: that has
+asserts) is played, and the functions are those that are called, each at its first call. This is the
+way of a reader who follows one kind of task. What caches return is not executed, and not read.
 
 The class of a value is known from annotations, arguments, assignments and what functions return.
 This is loose: a container is taken for what it contains. A call of an abstract method or of an
@@ -26,14 +31,18 @@ import inspect
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from pkgutil import resolve_name
-from types import ModuleType, NoneType, UnionType
-from typing import Any, ClassVar, Self, TypeVar, get_args, get_origin
+from types import CodeType, FrameType, ModuleType, NoneType, UnionType
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, get_args, get_origin
+
+if TYPE_CHECKING:
+    from intercode.types import Task
 
 PROJECT, LIBRARY = "intercode", "intercode_sandbox"
 ENVIRONMENTS = ("bash.env:BashEnv", "sql.env:SqlEnv", "python.env:PythonEnv", "ctf.env:CtfEnv")
@@ -307,22 +316,89 @@ class Walk:
         return True
 
 
+# -- a plain task ----------------------------------------------------------------------------------
+
+
+class Trace:
+    """The functions that are called while the trace is set, each at its first call."""
+
+    def __init__(self) -> None:
+        self.way: dict[CodeType, str] = {}
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        code, caller = frame.f_code, frame.f_back
+        file = file_of(code)
+        if event != "call" or not file or "<" in code.co_qualname:
+            return
+        if file == LIBRARY and caller and file_of(caller.f_code) == LIBRARY:
+            return
+        self.way.setdefault(code, file)
+
+
+def file_of(code: CodeType) -> str:
+    """Return the file of a function of the project, as this script prints it; "" for others."""
+    _, source, path = code.co_filename.rpartition("/src/")
+    package, _, file = path.partition("/")
+    if not source or package not in (PROJECT, LIBRARY):
+        return ""
+    return LIBRARY if package == LIBRARY else file
+
+
+def is_plain(task: Task) -> bool:
+    return not task.general and not {"verify", "test_cases", "follow_up"} & task.extra.keys()
+
+
+def plain_ways() -> Iterator[tuple[str, dict[CodeType, str]]]:
+    """Play the gold of the first plain task of each environment, after another episode."""
+    import intercode
+
+    for name in ("bash", "sql", "python", "ctf"):
+        factory = intercode.prepare(name)
+        task, other = [task for task in factory.tasks if is_plain(task)][:2]
+        with closing(factory()) as env:
+            env.reset(options={"task": other.id})
+            starting, scoring = Trace(), Trace()
+            sys.setprofile(starting)
+            env.start_episode(task)
+            sys.setprofile(None)
+            env.reset(options={"task": task.id})
+            env.step(task.gold)
+            sys.setprofile(scoring)
+            env.score()
+            sys.setprofile(None)
+        yield f"{name}.start_episode", starting.way
+        yield f"{name}.score", scoring.way
+
+
+def show(title: str, way: Iterable[tuple[int, str, str]], *, listed: bool) -> None:
+    """Print the figures of a way: the depth, file and name of each function."""
+    way = list(way)
+    stays = [file for file, _ in groupby(file for _, file, _ in way)]
+    before = ""
+    for depth, file, name in way if listed else ():
+        print(f"{'' if file == before else file:36}{'  ' * depth}{name}")
+        before = file
+    files = len(set(stays))
+    print(f"{title:36}{files:9}{len(way):11}{len(stays):7}{len(stays) - files:9}")
+
+
 def main(*arguments: str) -> None:
-    paths = [argument for argument in arguments if argument != "--list"]
+    paths = [argument for argument in arguments if not argument.startswith("--")]
     methods = ("start_episode", "score")
     built_in = [(f"intercode.envs.{name}", method) for name in ENVIRONMENTS for method in methods]
-    unknown = 0
+    listed = "--list" in arguments
     print(f"{'':36}    files  functions  stays  returns")
+    if "--plain" in arguments:
+        for title, calls in plain_ways():
+            show(
+                title, ((0, file, code.co_qualname) for code, file in calls.items()), listed=listed
+            )
+        return
+    unknown = 0
     for path, method in [tuple(paths)] if paths else built_in:
         walk = Walk(resolve_name(path), method)
-        stays = [file for file, _ in groupby(file for _, file in walk.way.values())]
-        before = ""
-        for function, (depth, file) in walk.way.items() if "--list" in arguments else ():
-            print(f"{'' if file == before else file:36}{'  ' * depth}{function.__qualname__}")
-            before = file
-        title, files = f"{path.rpartition(':')[2]}.{method}", len(set(stays))
-        returns = len(stays) - files
-        print(f"{title:36}{files:9}{len(walk.way):11}{len(stays):7}{returns:9}")
+        way = ((depth, file, function.__qualname__) for function, (depth, file) in walk.way.items())
+        show(f"{path.rpartition(':')[2]}.{method}", way, listed=listed)
         unknown += walk.unknown
     print(f"calls not followed: {unknown}")
 

@@ -169,9 +169,9 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
         self._last_text = ""
         self._seen = ""
         """The output of the last action, as the agent sees it."""
-        self._actions: list[str] = []
+        self._log: list[tuple[float, str | None]] = []
+        """The time of each step in seconds, and its action if that was executed."""
         self._fingerprints: list[str] = []
-        self._times: list[float] = []
         self._word, self._submit_count, self._start_time = "", 0, 0.0
         self._done, self._closed, self._lock = True, False, RLock()
 
@@ -201,7 +201,7 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
     @property
     def turn(self) -> int:
         """The number of steps in this episode."""
-        return len(self._actions)
+        return len(self._log)
 
     @single_thread
     def reset(
@@ -221,7 +221,7 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
             self._order = []
         self._done = True
         task = self._task = self._choose_task((options or {}).get("task"))
-        self._actions, self._fingerprints, self._times, self._seen = [], [], [], ""
+        self._log, self._fingerprints, self._seen = [], [], ""
         self._word, self._submit_count = "", 0
         follow_up = None if self.rules.scores_steps else self.follow_up(task)
         self._conversation = Conversation(task, follow_up, self._user, self._shorten)
@@ -244,10 +244,10 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
                 "an action is text that UTF-8 can encode, "
                 "without NUL characters and of 16 MiB at most"
             )
-        self._actions.append(action)
-        self._times.append(time.monotonic() - self._start_time)
+        executes = self._executes(action)
+        self._log.append((time.monotonic() - self._start_time, action if executes else None))
         try:
-            result = self._play(action)
+            result = self._execute(action) if executes else self._answer(action)
         except SandboxDied as death:
             result = self._blame_agent(death)
         self._last_text = f"> {action}\n{result[0]}"
@@ -269,9 +269,8 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
         self._require_open()
         fork = copy.copy(self)
         fork._conversation = copy.copy(self._conversation)
-        fork._actions, fork._times = list(self._actions), list(self._times)
+        fork._log, fork._order = list(self._log), list(self._order)
         fork._fingerprints = list(self._fingerprints)
-        fork._order = list(self._order)
         fork._lock = RLock()
         fork._np_random = copy.deepcopy(self._np_random)
         live = self.live_forks
@@ -309,11 +308,13 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
             return True
         return not (self._submits(action) or self._conversation.takes(action))
 
-    def _play(self, action: str) -> StepResult:
+    @property
+    def _executed(self) -> list[str]:
+        return [action for _, action in self._log if action is not None]
+
+    def _answer(self, action: str) -> StepResult:
         if self._submits(action):
             return self._submit(action)
-        if self._executes(action):
-            return self._execute(action)
         reply = self._conversation.answer(action, self.look_up)
         assert reply is not None
         info = make_info(None)
@@ -429,9 +430,9 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
         left running may be the killer, and may kill a moment later."""
         self.start_episode(self.task)
         start, self._fingerprints = time.monotonic(), []
-        for action, seconds in zip(self._actions, self._times, strict=True):
+        for seconds, action in self._log:
             time.sleep(max(0.0, start + seconds - time.monotonic()))
-            if self._executes(action):
+            if action is not None:
                 self._fingerprints.append(fingerprint(self.execute(action)))
         time.sleep(_SECONDS_AFTER_REPLAY)
 
@@ -439,8 +440,7 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
         """Execute the episode's actions in a fork's new world. Raises `ForkError` if an observation
         differs."""
         self.start_episode(self.task)
-        actions = filter(self._executes, self._actions)
-        results = zip(actions, self._fingerprints, strict=True)
+        results = zip(self._executed, self._fingerprints, strict=True)
         for number, (action, expected) in enumerate(results, start=1):
             if fingerprint(self.execute(action)) != expected:
                 raise ForkError(

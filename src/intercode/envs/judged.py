@@ -44,8 +44,7 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
     @property
     def attempt(self) -> Attempt:
         """The agent's work in this episode so far."""
-        actions = [*filter(self._executes, self._actions)]
-        return Attempt(self.task, actions, self._word, self._seen)
+        return Attempt(self.task, self._executed, self._word, self._seen)
 
     def start_episode(self, task: Task) -> None:
         self._ruling = self._valued = self._no_value = None
