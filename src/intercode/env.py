@@ -100,32 +100,7 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
     """The base class of environments; `Hooks` lists what a class may override. `info` contains no
     times, so equal episodes have equal infos.
 
-    A subclass has five short methods, the hooks. Here the world is a number, and an action adds to
-    it:
-
-        class Adder(InterCodeEnv):
-            def start_episode(self, task: Task) -> None:
-                self.number = 0
-
-            def execute(self, action: str) -> ExecResult:
-                if not action.isdigit():
-                    return ExecResult(f"{action!r} is not a number\\n", exit_code=1)
-                self.number += int(action)
-                return ExecResult(f"{self.number}\\n", exit_code=0)
-
-            def score(self) -> Score:
-                right = self.number == int(self.task.gold)
-                return Score(float(right), success=right)
-
-            def copy_world(self, fork: Self, live: bool) -> None:
-                fork.number = self.number if live else 0
-
-            def close_world(self) -> None:
-                pass
-
-    `Adder([Task("five", "Reach 5.", gold="5")])` is an environment; `intercode.testing.check_env`
-    tests it. `module:Adder` names the class on the command line. A class whose environments share
-    more than tasks overrides `prepare_world`; with a `run_gold`, `intercode check` tests its tasks.
+    `Hooks` has an example. `intercode.testing.check_env` tests an environment.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012
@@ -224,7 +199,7 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
         self._log, self._fingerprints, self._seen = [], [], ""
         self._word, self._submit_count = "", 0
         follow_up = None if self.rules.scores_steps else self.follow_up(task)
-        self._conversation = Conversation(task, follow_up, self._user, self._shorten)
+        self._conversation = Conversation(task, follow_up, self._user, self.view)
         self.start_episode(task)
         self._done, self._start_time = False, time.monotonic()
         self._last_text = self.first_observation(task)
@@ -332,7 +307,7 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
                     f"{type(self).__name__}.reject_submission returned {safe_repr(reason):.50}, "
                     "not a text or None"
                 )
-            return self._finish_step(self._note_loss(self._shorten(reason), info), 0.0, info)
+            return self._finish_step(self._note_loss(self.view.fit(reason), info), 0.0, info)
         score = self.score()
         following = conversation.after_submission(score)
         if following is not None:
@@ -343,7 +318,7 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
         earned, score = conversation.of_episode(0.0), conversation.score_of_episode(score)
         self._submit_count += 1
         remaining = self._submits_allowed - self._submit_count
-        feedback = "" if score.success else self._shorten(self.feedback(score))
+        feedback = "" if score.success else self.view.fit(self.feedback(score))
         if score.success or not remaining or self.is_final(score):
             feedback = self._note_loss(feedback, info)
             info["score"] = score
@@ -355,11 +330,6 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
         """Return the observation after a submission, and set `session_lost` in its `info`."""
         info["session_lost"] = lost = self.session_lost()
         return f"{text}\n[the {self.session_noun} ended]".lstrip("\n") if lost else text
-
-    def _shorten(self, text: str) -> str:
-        """Return a text, which may contain names and messages from the agent, encodable in UTF-8
-        and cut like an observation."""
-        return self.view.shorten(text.encode("utf-8", "backslashreplace").decode())[0]
 
     def _execute(self, action: str) -> StepResult:
         result = self.execute(action)

@@ -27,7 +27,35 @@ NOT_PLAYED = "not played: "
 
 
 class Hooks:
-    """The attributes and hooks of `InterCodeEnv`."""
+    """The attributes and hooks of `InterCodeEnv`.
+
+    A subclass of that needs five short methods. Here the world is a number, and an action adds to
+    it:
+
+        class Adder(InterCodeEnv):
+            def start_episode(self, task: Task) -> None:
+                self.number = 0
+
+            def execute(self, action: str) -> ExecResult:
+                if not action.isdigit():
+                    return ExecResult(f"{action!r} is not a number\\n", exit_code=1)
+                self.number += int(action)
+                return ExecResult(f"{self.number}\\n", exit_code=0)
+
+            def score(self) -> Score:
+                right = self.number == int(self.task.gold)
+                return Score(float(right), success=right)
+
+            def copy_world(self, fork: Self, live: bool) -> None:
+                fork.number = self.number if live else 0
+
+            def close_world(self) -> None:
+                pass
+
+    `Adder([Task("five", "Reach 5.", gold="5")])` is an environment; `intercode.testing.check_env`
+    tests it. `module:Adder` names the class on the command line. A class whose environments share
+    more than tasks overrides `prepare_world`; with a `run_gold`, `intercode check` tests its tasks.
+    """
 
     session_noun = "shell"
     """The name, in observations, of the process that keeps the state between actions."""

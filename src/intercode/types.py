@@ -445,6 +445,11 @@ class View:
             True,
         )
 
+    def fit(self, text: str) -> str:
+        """Return the visible part of a text that may contain names and messages from the agent,
+        encodable in UTF-8."""
+        return self.shorten(text.encode("utf-8", "backslashreplace").decode())[0]
+
 
 _OUTCOME_TEXT = View(1400, 500)
 
@@ -452,7 +457,7 @@ _OUTCOME_TEXT = View(1400, 500)
 def shorten_text(text: str) -> str:
     """Return a text for an outcome: encodable in UTF-8, at most 2,000 characters, any cut
     marked."""
-    return _OUTCOME_TEXT.shorten(text.encode("utf-8", "backslashreplace").decode())[0]
+    return _OUTCOME_TEXT.fit(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from typing import Any, Protocol
 
 from intercode.errors import DataError
 from intercode.plugins import call_plugin
-from intercode.types import Score, Task, TaskIssue, is_number
+from intercode.types import Score, Task, TaskIssue, View, is_number
 
 TAKES_QUESTIONS = "takes_questions"
 """The field of a task's `extra` that tells a strategy that the task takes `ask QUESTION`."""
@@ -214,7 +214,7 @@ class Conversation:
         task: the task of the first round.
         follow_up: the task of a second round, if the first succeeds.
         user: answers the questions in place of the facets.
-        shorten: cuts a text that the caller's user or a lookup returns.
+        view: cuts what the caller's user and lookups return.
     """
 
     def __init__(
@@ -222,9 +222,9 @@ class Conversation:
         task: Task,
         follow_up: Task | None = None,
         user: User | None = None,
-        shorten: Callable[[str], str] = str,
+        view: View | None = None,
     ) -> None:
-        self._task, self._user, self._shorten = task, user, shorten
+        self._task, self._user, self._view = task, user, view or View()
         self._facets, self._lookups = facets_of(task.extra), lookups_of(task.extra)
         self._asked: tuple[tuple[str, str], ...] = ()
         self._budget = float(task.extra.get("ask_budget", inf))
@@ -256,7 +256,7 @@ class Conversation:
         if document is None:
             text = f"There is no {word} {name}".strip() + f"; `{word}` lists the names."
         elif self._pay(self._lookups[word]):
-            text = self._shorten(document)
+            text = self._view.fit(document)
         else:
             text = NO_BUDGET
         return Reply(text + self._budget_note())
@@ -265,7 +265,7 @@ class Conversation:
         text, asked, cost = SILENT, "", float(self._task.extra.get("ask_cost", 1))
         if self._user is not None:
             answer = call_plugin(self._user, str, self._task, list(self._asked), question)
-            text, asked = self._shorten(answer), OWN_USER
+            text, asked = self._view.fit(answer), OWN_USER
         elif facet := facet_asked(self._facets, question):
             text, asked = facet.reply, facet.name
             if facet.cost is not None:

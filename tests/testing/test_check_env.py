@@ -16,6 +16,7 @@ from kept import needs_bwrap
 
 from intercode.env import InterCodeEnv, StepResult
 from intercode.errors import SandboxDied, SandboxError, UsageError
+from intercode.hooks import Hooks
 from intercode.testing import check_env
 from intercode.types import ExecResult, Score, Task
 from intercode_sandbox import template
@@ -58,7 +59,7 @@ class Counter(InterCodeEnv):
 
 
 def test_the_example_in_the_class_docstring_is_an_environment() -> None:
-    text = inspect.cleandoc(InterCodeEnv.__doc__ or "")
+    text = inspect.cleandoc(Hooks.__doc__ or "")
     names = dict(globals())
     exec(textwrap.dedent(text[text.index("    class Adder") : text.index("`Adder(")]), names)
     adder: type[InterCodeEnv] = names["Adder"]
