@@ -2,7 +2,7 @@
 
     complete ─► _post ─► body ─► _read_reply ─► Reply
         ▲          │ filtered, or not parsed: a Reply   (the policy's words may be the cause)
-        │          │ too long: ContextOverflow at once  (`_is_overflow`)
+        │          │ too long: ContextOverflow at once  (`refusals.py`)
         │          │ too large: ModelError at once      (more than `LARGEST` bytes, counted as
         │          │                                    they arrive)
         │          │ refused: ModelError at once        (400, 401, 402, 403, 404, …, a certificate,
@@ -48,6 +48,7 @@ from typing import Any
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
 from intercode.models.forms import Unreadable, answer_of, text_of
+from intercode.models.refusals import FIXED, Refusal
 from intercode.runs.signing import config_folder
 from intercode.types import (
     INCOMPLETE,
@@ -66,25 +67,6 @@ Price = tuple[float, float]
 
 LONGEST_WAIT = 60.0
 """Seconds between two tries at most, whatever the server asks for."""
-
-_ADVICE = {
-    400: (
-        "the server refuses the request: --request leaves a parameter out or changes it, and if "
-        "the messages are too long for the server, --context N sends at most N tokens"
-    ),
-    401: "the key is missing or wrong: set OPENAI_API_KEY",
-    403: "this key may not use this model: check OPENAI_API_KEY, its account and the model's name",
-    404: (
-        "no such model or address: "
-        "check the model's name and INTERCODE_BASE_URL, which usually ends in /v1"
-    ),
-    407: "a proxy asks for a password: write it into the proxy's address",
-}
-_MEANT = {
-    401: re.compile(r"\bapi[ _-]?key\b|\bunauthori[sz]ed\b", re.IGNORECASE),
-    404: re.compile(r"\bmodel\b.{0,99}\b(?:not (?:found|exist)|unknown|invalid)", re.IGNORECASE),
-}
-"""What a server says that answers 400 where others answer 401 or 404."""
 
 LARGEST = 32 << 20
 """Bytes of a reply's body."""
@@ -124,75 +106,11 @@ _ODD_LOGPROBS = (
     "turns keep their ids without log-probabilities; `stats()` of a pool counts them"
 )
 
-FIXED = ("model", "messages", "tools", "stream", "n")
-"""Parameters of a request that `request` cannot change."""
-
 NO_KEY = "none-needed"
 """The key for servers that need none; the SDK requires one."""
 
 _MOST_TOKENS = 2**53
 """No server counts more, and any program can store and multiply this number."""
-
-_CONTEXT = re.compile(
-    r"context ?[_-]?(?:length|size|window|limit)|model length"
-    r"|(?:prompt|input|sequence) (?:length|size)|length of (?:the )?(?:input|prompt|messages)"
-    r"|max_(?:seq|input|prompt|model)_?len",
-    re.IGNORECASE,
-)
-_INPUT = re.compile(
-    r"\b(?:prompt|inputs?|messages?|request|conversation|tokens?)(?:\b|_)(?![\"']\s*:)",
-    re.IGNORECASE,
-)
-_TOO_LONG = re.compile(
-    r"too[ _](?:long|large|many)|exceed|(?:longer|greater|larger|more|less) than|<=|\d ?> ?\w"
-    r"|at most|maximum|\bmax\b|limit|shorten",
-    re.IGNORECASE,
-)
-_OF_ANOTHER_LIMIT = re.compile(
-    r"rate[ _]?limit|per (?:min|day|sec|hour)|\bmax_(?:completion_|output_)?tokens\b"
-    r"|completion tokens|images?\b|tools\b|quota",
-    re.IGNORECASE,
-)
-"""Words of a refusal for another limit than that of the context."""
-
-_FILTERED = re.compile(
-    r"content[ _]?(?:policy|filter|management)|responsible ?ai|moderation|inappropriate|unsafe"
-    r"|safety (?:sys|filter|poli)|\brisk\b|violat\w+ .{0,60}(?:polic|guideline)|block_?reason"
-    r"|\b(?:prompt|input|output|response|content|messages?) (?:\w+ ){0,2}"
-    r"(?:flagged|blocked|rejected)",
-    re.IGNORECASE,
-)
-_ACCOUNT = re.compile(
-    r"\baccount|\borgani[sz]ation|\b(?:suspend|terminat|deactivat|disabled|banned)|\bverify\b"
-    r"|\b(?:requests from )?your (?:access|ip|key|project)\b|no content filter",
-    re.IGNORECASE,
-)
-"""Words of a refusal that concerns the user of the server, whatever the question was."""
-_UNREAD = re.compile(
-    r"tool_use_failed|failed to call a function|failed to parse input at"
-    r"|remaining in message header|output that could not be parsed"
-    r"|pars\w+ (?:tool|function) call|tool call validation",
-    re.IGNORECASE,
-)
-"""Words of a server that could not parse what the model wrote."""
-
-_UNPAID = re.compile(
-    r"(?:insufficient|more|out of|available)[ _](?:quota|credits?|balance|funds)|billing|recharge"
-    r"|exceeded your current quota|credit balance|payment required|good standing|spending limit"
-    r"|free tier .{0,40}exhausted|trial key",
-    re.IGNORECASE,
-)
-_LATER = re.compile(r"retry|try again|rate limit", re.IGNORECASE)
-"""Words of a server that will answer later."""
-
-_NO_SYSTEM = re.compile(
-    r"system (?:role|message|prompt)|\brole\b[^.]{0,40}\bsystem\b|developer instruction"
-    r"|only user and assistant|roles must alternate",
-    re.IGNORECASE,
-)
-_NO_TOOLS = re.compile(r"\btools?\b.*(?:requir|support)|support.*\btools?\b", re.IGNORECASE)
-_ECHO = re.compile(r"""['"]input['"]: ?[{\[].*""", re.DOTALL)
-"""The request, repeated by a server that says what is wrong with it."""
 
 
 class _Broken(Exception):
@@ -554,41 +472,21 @@ class OpenAIModel:
     ) -> Exception:
         """Return the exception for a request that the server refused; `wait` is the pause in
         seconds that it asked for."""
-        refusal = f"HTTP {status}{' without an answer in it' * (status == 200)}, {_excerpt(text)}"
-        named = [
-            key
-            for key in body
-            if key not in FIXED and re.search(rf"\b{re.escape(key)}\b", _ECHO.sub("", text))
-        ]
-        if _UNREAD.search(text):
-            return _Caused("malformed_call", _failed_generation(text))
-        is_filtered = _FILTERED.search(text) and not _ACCOUNT.search(text)
-        if status not in (401, 402, 404, 429) and status < 500 and is_filtered:
-            return _Caused("content_filter")
-        if _is_overflow(status, text, named):
-            return ContextOverflow(f"{self.url}: {refusal}")
-        if status == 402 or (_UNPAID.search(text) and wait is None and not _LATER.search(text)):
-            advice = "the account has no credit or quota left: check its plan and billing"
-            return ModelError(f"{self.url}: {refusal}; {advice}")
-        no_tools = "tools" in body and _NO_TOOLS.search(text)
-        busy = status in (200, 408, 409, 425, 429) or (status >= 500 and status != 501)
-        if busy and not no_tools:
-            return _Broken(refusal, wait)
-        meant = [number for number, words in _MEANT.items() if status == 400 and words.search(text)]
-        advice = _ADVICE.get((*meant, status)[0], _ADVICE[400])
-        if named:
-            without = json.dumps(dict.fromkeys(named))
-            advice = f"leave out what the server does not accept: --request '{without}'"
-            if named == ["max_tokens"] and "max_completion_tokens" in text:
-                renamed = {"max_tokens": None, "max_completion_tokens": body["max_tokens"]}
-                advice = f"the server uses a different name: --request '{json.dumps(renamed)}'"
-        elif _NO_SYSTEM.search(text) and not self._no_system:
-            advice = "if the server does not accept system messages, give --no-system"
-        elif no_tools:
-            advice = "if the server does not support tools, choose another agent, such as try_again"
+        refusal = Refusal(status, text, body, wait, no_system=self._no_system)
+        words = f"HTTP {status}{' without an answer in it' * (status == 200)}, {_excerpt(text)}"
+        match refusal.kind:
+            case "unread":
+                return _Caused("malformed_call", _failed_generation(text))
+            case "filtered":
+                return _Caused("content_filter")
+            case "overflow":
+                return ContextOverflow(f"{self.url}: {words}")
+            case "passing":
+                return _Broken(words, wait)
+        advice = refusal.advice()
         if status in (403, 407):
             advice += _proxies()
-        return ModelError(f"{self.url}: {refusal}; {advice}")
+        return ModelError(f"{self.url}: {words}; {advice}")
 
     def _read_reply(self, body: str) -> Reply:
         try:
@@ -686,21 +584,6 @@ class _Caused(Exception):
     def __init__(self, finish_reason: str, text: str = "") -> None:
         super().__init__(finish_reason)
         self.finish_reason, self.text = finish_reason, text
-
-
-def _is_overflow(status: int, text: str, named: Sequence[str]) -> bool:
-    """Return whether a refusal says that the question is too long for the context; `named` are the
-    parameters that it names."""
-    if _CONTEXT.search(text):
-        return status != 429
-    if status == 413 or re.search(r"request too large", text, re.IGNORECASE):
-        return True
-    return bool(
-        not (named or _OF_ANOTHER_LIMIT.search(text))
-        and (status in (200, 400, 422) or status >= 500)
-        and _INPUT.search(text)
-        and _TOO_LONG.search(text)
-    )
 
 
 def _status(error: Any) -> int:

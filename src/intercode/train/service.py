@@ -44,7 +44,7 @@ from starlette.routing import Route
 from intercode.env import EnvFactory
 from intercode.errors import IntercodeError, UsageError
 from intercode.models import NO_KEY, OpenAIModel
-from intercode.models.openai_chat import FIXED
+from intercode.models.refusals import FIXED
 from intercode.runs.store import to_json
 from intercode.train.dealing import Sampler
 from intercode.train.jobs import Job, Rollout
