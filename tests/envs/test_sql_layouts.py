@@ -4,7 +4,6 @@ Spider, and gold files."""
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -202,9 +201,7 @@ def test_the_order_of_rows_counts_as_the_set_says_and_missing_golds_are_told(fol
 def test_the_recipe_of_spider_2_lite_judges_by_the_columns_that_count(
     folder: Path, tmp_path: Path
 ) -> None:
-    pages = (Path(__file__).parents[2] / "docs/data-sets.md").read_text()
-    (recipe,) = re.findall(r"```python\n(# lite\.py.*?)```", pages, re.S)
-    (tmp_path / "lite.py").write_text(recipe)
+    recipe = Path(__file__).parents[2] / "examples/recipes/spider2_lite.py"
     results = tmp_path / "evaluation_suite/gold/exec_result"
     results.mkdir(parents=True)
     for name, text in (("local1_a", "n,price\n1,5.0\n2,20.0\n"), ("local1_b", "price\n7\n")):
@@ -217,7 +214,7 @@ def test_the_recipe_of_spider_2_lite_judges_by_the_columns_that_count(
     (results.parent / "spider2lite_eval.jsonl").write_text(json.dumps(rule))
     (tmp_path / "spider2-lite.jsonl").write_text("\n".join(map(json.dumps, tasks)))
     factory = intercode.prepare(
-        f"{tmp_path}/lite.py:Lite",
+        f"{recipe}:Lite",
         data=str(tmp_path / "spider2-lite.jsonl"),
         databases=str(folder / "dev_databases"),
     )
