@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from . import kernel, namespaces, processes, wire
-from .light import Any, signal, socket
+from .light import Message, signal, socket
 from .limit import Limit
 from .shell import CAPTURE_STATE, Command, Program, Shell, ShellJob, stateless_command
 
@@ -47,7 +47,7 @@ _COUNT_ATTACHED_EVERY, _TIMES_ITS_COST = 0.5, 3
 _INTERRUPTED = 130
 _CHUNK = 1 << 16
 TIME = struct.Struct("d")
-_AS_AGENT = ("write",)
+
 _CAREFUL = os.O_NONBLOCK | os.O_NOCTTY
 """Never wait on a FIFO or a device where a file is expected."""
 
@@ -64,12 +64,9 @@ class Output:
         """Read everything that is available now; `fd` does not block."""
         for _ in range(256):
             try:
-                chunk = os.read(fd, _CHUNK)
+                self.add(os.read(fd, _CHUNK))
             except BlockingIOError:
                 return
-            if not chunk:
-                return
-            self.add(chunk)
 
     def add(self, chunk: bytes) -> None:
         if self._hash is not None:
@@ -82,24 +79,25 @@ class Output:
 
     def result(self) -> tuple[bytes, str | None]:
         """Return the kept bytes, and the digest of everything if more was printed."""
-        return bytes(self._kept), self._hash.hexdigest() if self._hash else None
+        return bytes(self._kept), self._hash and self._hash.hexdigest()
 
 
 class EpisodeServer:
+    _got_request = _jobs_alive = _shell_lost = _stoppable = False
+    _killed = _disk_was_full = _dismissed = False
+    _status = 0
+    _next_tick = _next_count = 0.0
+    _pieces: Iterator[bytes] = iter(())
+    _shell: Shell | None = None
+    _program: Program | None = None
+
     def __init__(
-        self, sock: socket.socket, config: dict[str, Any], world: namespaces.EpisodeWorld
+        self, sock: socket.socket, config: Message, world: namespaces.EpisodeWorld
     ) -> None:
-        self._sock = sock
-        self._config = config
-        self._world = world
-        self._times: tuple[int, int] = config["times"]
-        """A file of the supervisor's, see there, and an offset."""
-        self._init = world.init
-        self._table = world.table
+        self._sock, self._config, self._world = sock, config, world
+        self._init, self._table = world.init, world.table
         ShellJob.become_agent = staticmethod(world.become_agent)
         self._root = kernel.open_folder("/")
-        self._sealed: tuple[str, ...] = tuple(config["sealed"])
-        """Paths that only the host can write: by mounts, in a pod by their owner."""
         self._out, self._out_write = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._out, False)
         # readable whenever a child has ended
@@ -109,25 +107,18 @@ class EpisodeServer:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         self._cwd: str = config["cwd"]
         self._output = Output(config["output"])
-        self._got_request, self._jobs_alive, self._shell_lost, self._status = False, False, False, 0
-        self._stoppable = False
-        self._next_tick = self._next_count = 0.0
-        self._pieces: Iterator[bytes] = iter(())
-        self._limits_hit: set[str] = set()
-        self._killed, self._disk_was_full, self._dismissed = False, False, False
+        self._limits_hit = set[str]()
         self._mark = self._table.mark()
-        self._commands: dict[int, Command] = {}
-        self._background: set[int] = set()
+        self._commands = dict[int, Command]()
+        self._background = set[int]()
         """Descriptors of the output that processes of ended commands still write; it is dropped."""
-        self._job: Shell | Program | None = None
-        self._idle_job: Shell | Program | None = None
         if config["persistent"]:
-            self._job = self._start_shell()
+            self._shell = self._start_shell()
 
     @property
     def session(self) -> list[int]:
         """The pid of the session's process, if it lives."""
-        return [self._job.pid] if self._job and not self._job.dead else []
+        return [self._shell.pid] if self._shell and not self._shell.dead else []
 
     def serve(self) -> None:
         """Wait for requests and answer them, until the host goes away."""
@@ -142,32 +133,37 @@ class EpisodeServer:
             self._got_request = True
             self._note(-time.monotonic())
             try:
-                by_agent = head["op"] in _AS_AGENT and not self._is_sealed(head["path"])
-                with self._world.as_agent() if by_agent else contextlib.nullcontext():
-                    getattr(self, "_op_" + head["op"])(head, payload)
+                reply = getattr(self, "_op_" + head["op"])(head, payload)
             except OSError as error:
-                wire.send(self._sock, {"errno": error.errno, "error": error.strerror or str(error)})
+                reply = {"errno": error.errno, "error": error.strerror or str(error)}
+            if reply is not None:  # else the handler has sent one with a payload or descriptors
+                wire.send(self._sock, reply)
             self._note(time.monotonic())
 
     def _note(self, moment: float) -> None:
-        fd, offset = self._times
+        """Write to the supervisor's file of times, see there."""
+        fd, offset = self._config["times"]
         os.pwrite(fd, TIME.pack(moment), offset)
 
     def _watch_until_request(self) -> None:
-        poll = self._poll()
         while True:
-            tick = _IDLE_TICK if all(job.dead for job in self._commands.values()) else _TICK
-            ready = dict(poll.poll(tick * 1000 if self._got_request else None))
-            if self._child_ended in ready:
-                self._reap()
-            if self._background & ready.keys():
-                self._drop_output()
-                poll = self._poll()
-            if self._out in ready:
-                self._output.read_available(self._out)
+            tick = _IDLE_TICK if self._got_request else -1.0
+            if not all(command.dead for command in self._commands.values()):
+                tick = _TICK
+            ready = dict(self._poll().poll(tick * 1000))
+            self._attend(ready)
             if self._sock.fileno() in ready:
                 return
             self._enforce_limits()
+
+    def _attend(self, ready: dict[int, int]) -> None:
+        """Read what processes have printed, and note which children have ended."""
+        if self._out in ready:
+            self._output.read_available(self._out)
+        if self._child_ended in ready:
+            self._reap()
+        if self._background & ready.keys():
+            self._drop_output()
 
     def _poll(self) -> select.poll:
         poll = select.poll()
@@ -177,21 +173,20 @@ class EpisodeServer:
 
     # -- exec --------------------------------------------------------------------------------------
 
-    def _op_exec(self, head: dict[str, Any], payload: bytes) -> None:
+    def _op_exec(self, head: Message, payload: bytes) -> None:
         # otherwise no process was alive that could have started another since the last mark
         if self._jobs_alive:
             self._mark = self._table.mark()
         self._next_tick = time.monotonic() + _TICK
-        if "argv" in head or not self._config["persistent"]:
+        job: Shell | Program
+        if "argv" in head or self._shell is None:
             argv = head.get("argv") or stateless_command(payload)
-            self._idle_job = self._job
-            self._job = Program(
-                self._out_write, self._config["env"], head.get("cwd") or self._current_cwd(), argv
-            )
+            cwd = head.get("cwd") or self._current_cwd()
+            job = self._program = Program(self._out_write, self._config["env"], cwd, argv)
         else:
-            self._live_shell().begin(payload or _EMPTY_ACTION, by_agent=True)
-        job, mark = self._job, self._mark
-        assert job is not None
+            job = self._live_shell(self._shell)
+            job.begin(payload or _EMPTY_ACTION, by_agent=True)
+        mark = self._mark
         if job.dead:
             self._reap()  # perhaps it could not start because init had been killed
         self._stoppable = True
@@ -215,20 +210,15 @@ class EpisodeServer:
             if (rest := limit.left()) <= 0:
                 return False
             poll = self._poll()
-            if reports_open and job.done_fd is not None:
+            if reports_open:
                 poll.register(job.done_fd, select.POLLIN)
-            if job.pending_fd is not None:
-                poll.register(job.pending_fd, select.POLLOUT)
+            if isinstance(job, Shell) and job.pending:
+                poll.register(job.actions, select.POLLOUT)
             ready = dict(poll.poll(min(rest, _TICK) * 1000))
-            if self._out in ready:
-                self._output.read_available(self._out)
             if job.done_fd in ready:
                 reports_open = job.read_reports()
-            if self._child_ended in ready:
-                self._reap()
-            if self._background & ready.keys():
-                self._drop_output()
-            if job.pending_fd in ready and isinstance(job, Shell):
+            self._attend(ready)
+            if isinstance(job, Shell) and job.actions in ready:
                 job.write_pending()
             if self._sock.fileno() in ready:
                 if self._sock.recv(1) != wire.STOP:
@@ -277,50 +267,53 @@ class EpisodeServer:
 
     def _started_since(self, mark: processes.Mark) -> list[processes.Process]:
         """Return the processes that the action has started, without those of commands."""
+        started = self._table.started_since(mark)
         commands = [command.pid for command in self._commands.values() if not command.dead]
-        others = {p.pid for p in self._table.below(*commands)}.union(commands) if commands else ()
-        return [p for p in self._table.started_since(mark) if p.pid not in others]
+        if not commands:
+            return started
+        of_commands = processes.with_descendants(self._table.all(), commands)
+        return [process for process in started if process.pid not in of_commands]
 
-    def _finish(self, job: Shell | Program, timed_out: bool) -> tuple[dict[str, Any], bytes]:
+    def _finish(self, job: Shell | Program, timed_out: bool) -> tuple[Message, bytes]:
         """Return the reply to `exec`, and have a session ready for the next action."""
-        self._cwd = self._current_cwd()
         exit_code = None if timed_out else job.exit_code
-        if isinstance(job, Program):
-            _doubt(None if timed_out else job)
-            self._cwd = job.last_cwd or self._cwd
-            job.close()
-            self._job = self._idle_job
-        else:
+        if isinstance(job, Shell):
+            self._cwd = self._current_cwd()
             self._status = _INTERRUPTED if exit_code is None else exit_code
-            self._live_shell()
-        if (is_full := self._world.disk_is_full()) and not self._disk_was_full:
+            self._live_shell(job)
+        else:
+            if not timed_out:
+                _doubt(job)
+            self._cwd = job.last_cwd() or self._cwd
+            job.close()
+            self._program = None
+        disk_was_full, self._disk_was_full = self._disk_was_full, self._world.disk_is_full()
+        if self._disk_was_full and not disk_was_full:
             self._limits_hit.add("disk")
-        self._disk_was_full = is_full
-        limits, self._limits_hit = sorted(self._limits_hit), set()
-        killed, self._killed = self._killed, False
         output, overflow = self._output.result()
-        self._output = Output(self._config["output"])
-        lost, self._shell_lost = self._shell_lost, False
-        return {
+        reply = {
             "exit_code": exit_code,
             "timed_out": timed_out,
-            "lost": lost,
+            "lost": self._shell_lost,
             "cwd": self._cwd,
             "overflow": overflow,
-            "limits": limits,
-            "killed": killed,
-        }, output
+            "limits": sorted(self._limits_hit),
+            "killed": self._killed,
+        }
+        self._output, self._limits_hit = Output(self._config["output"]), set()
+        self._killed = self._shell_lost = False
+        return reply, output
 
     def _current_cwd(self) -> str:
         """Return the shell's folder; the last one, if the shell died."""
-        if isinstance(self._job, Shell) and not self._job.dead:
-            path = self._table.cwd(self._job.pid)
-            return path.removesuffix(" (deleted)") if path else self._cwd
+        for pid in self.session:
+            if path := self._table.cwd(pid):
+                return path.removesuffix(" (deleted)")
         return self._cwd
 
     # -- commands ----------------------------------------------------------------------------------
 
-    def _op_run(self, head: dict[str, Any], payload: bytes) -> None:
+    def _op_run(self, head: Message, payload: bytes) -> None:
         """Start a command, and send the host its ends. Later, `report` says how it ended."""
         for number in head["ended"]:
             self._end_command(number)
@@ -337,9 +330,9 @@ class EpisodeServer:
         if command.dead:
             command.report()
 
-    def _op_end_run(self, head: dict[str, Any], payload: bytes) -> None:
+    def _op_end_run(self, head: Message, payload: bytes) -> Message:
         self._end_command(head["number"])
-        wire.send(self._sock, {})
+        return {}
 
     def _end_command(self, number: int) -> None:
         """End a command with all processes below it, unless it has ended. From now on, drop what
@@ -352,9 +345,11 @@ class EpisodeServer:
         if not command.dead:
             processes.kill(command.pid, signal.SIGSTOP)
             for _ in range(_KILLS):
-                if not (below := self._table.below(command.pid)):
+                below = processes.with_descendants(self._table.all(), [command.pid])
+                if len(below) == 1:
                     break
-                processes.send(below, signal.SIGKILL)
+                for pid in below - {command.pid}:
+                    processes.kill(pid)
                 time.sleep(_DEATH)
             else:
                 self._kill_all()
@@ -380,16 +375,15 @@ class EpisodeServer:
         self._mark = self._table.mark()
         return shell
 
-    def _live_shell(self) -> Shell:
+    def _live_shell(self, shell: Shell) -> Shell:
         """Return the session's shell, a new one in place of one that died."""
-        assert isinstance(self._job, Shell)
-        if self._job.dead:
-            _doubt(self._job)
-            new = self._start_shell()
-            self._job.close()
-            self._job = new
+        if shell.dead:
+            _doubt(shell)
+            self._shell = self._start_shell()
+            shell.close()
             self._shell_lost, self._status = True, 0
-        return self._job
+            return self._shell
+        return shell
 
     def _reap(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -402,10 +396,9 @@ class EpisodeServer:
             if pid == 0:
                 return
             if pid == self._init.pid:
-                self._report_end_of_init(
-                    by_agent=not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL)
-                )
-            for job in (self._job, self._idle_job, *self._commands.values()):
+                code = os.waitstatus_to_exitcode(status)
+                self._report_end_of_init(by_agent=code != -signal.SIGKILL)
+            for job in (self._shell, self._program, *self._commands.values()):
                 if job is not None and job.pid == pid and not job.dead:
                     job.set_ended(status)
                     if isinstance(job, Command):
@@ -416,9 +409,7 @@ class EpisodeServer:
     def _enforce_limits(self) -> None:
         """End all processes when together they exceed a limit, and say so in the output."""
         alive, hit = self._table.all(), ""
-        self._jobs_alive = any(
-            self._job is None or process.pid != self._job.pid for process in alive
-        )
+        self._jobs_alive = any(process.pid not in self.session for process in alive)
         if self._table.memory(alive) + self._world.memory_used() > self._config["memory"]:
             name = "memory"
         elif self._world.disk_exceeded():
@@ -443,9 +434,8 @@ class EpisodeServer:
     def _too_much_attached(self, alive: list[processes.Process]) -> bool:
         """Return whether epoll watches and record locks exceed their limit, if it is time to count
         them: an agent may have many descriptors."""
-        if (started := time.monotonic()) < self._next_count or "attached" in self._config[
-            "disabled"
-        ]:
+        started = time.monotonic()
+        if started < self._next_count or "attached" in self._config["disabled"]:
             return False
         attached = self._table.attached(alive)
         cost = time.monotonic() - started
@@ -476,7 +466,7 @@ class EpisodeServer:
 
     # -- files -------------------------------------------------------------------------------------
 
-    def _op_read(self, head: dict[str, Any], payload: bytes) -> None:
+    def _op_read(self, head: Message, payload: bytes) -> None:
         """Send the first piece of a regular file, or the next one of the same file; a piece that is
         not full is the last."""
         if "limit" in head:
@@ -486,7 +476,7 @@ class EpisodeServer:
             self._pieces = iter(())  # closes the file: the agent may delete it
         wire.send(self._sock, {}, piece)
 
-    def _op_read_many(self, head: dict[str, Any], payload: bytes) -> None:
+    def _op_read_many(self, head: Message, payload: bytes) -> None:
         """Send the first files, as many of them as can be read and fit into one piece together."""
         sizes, content = list[int](), bytearray()
         with contextlib.suppress(OSError):
@@ -514,14 +504,24 @@ class EpisodeServer:
         if size > limit:
             raise OSError(errno.EFBIG, f"{size} bytes, which is more than {limit}")
 
-    def _op_write(self, head: dict[str, Any], payload: bytes) -> None:
+    def _op_write(self, head: Message, payload: bytes) -> Message:
         """Make or replace a regular file, and the folders above it (like `os.makedirs`, but as
         safely as `open_inside`).
 
-        A large file comes in pieces, the last with the mode.
+        A large file comes in pieces, the last with the mode. Only the host can write sealed paths:
+        mounts prevent the agent, or in a pod the files' owner.
         """
-        is_below = self._is_sealed(head["path"]) and self._world.below_seals >= 0
-        root, parent = self._world.below_seals if is_below else self._root, ""
+        if not head["path"].startswith(tuple(self._config["sealed"])):
+            with self._world.as_agent():
+                self._write(self._root, head, payload)
+        elif self._world.below_seals >= 0:
+            self._write(self._world.below_seals, head, payload)
+        else:
+            self._write(self._root, head, payload)
+        return {}
+
+    def _write(self, root: int, head: Message, payload: bytes) -> None:
+        parent = ""
         for name in filter(None, os.path.dirname(head["path"]).split("/")):
             folder = kernel.open_inside(root, parent or "/", os.O_PATH | os.O_DIRECTORY)
             parent = f"{parent}/{name}"
@@ -531,19 +531,17 @@ class EpisodeServer:
                 pass
             finally:
                 os.close(folder)
-        flags = os.O_WRONLY | os.O_CREAT | _CAREFUL | (0 if head["at"] else os.O_TRUNC)
+        flags = os.O_WRONLY | os.O_CREAT | _CAREFUL
+        if not head["at"]:
+            flags |= os.O_TRUNC
         with open(kernel.open_inside(root, head["path"], flags, 0o600), "wb") as file:
             _require_file(file.fileno())
             file.seek(head["at"])
             file.write(payload)
             if head["mode"] is not None:
                 os.fchmod(file.fileno(), head["mode"])
-        wire.send(self._sock, {})
 
-    def _is_sealed(self, path: str) -> bool:
-        return path.startswith(self._sealed)
-
-    def _op_connect(self, head: dict[str, Any], payload: bytes) -> None:
+    def _op_connect(self, head: Message, payload: bytes) -> None:
         """Send a stream to an agent's program that listens on a Unix socket, or on a port of the
         loopback. A full queue raises EAGAIN.
 
@@ -551,62 +549,62 @@ class EpisodeServer:
         supervisor's /proc: so the socket that was checked is the one connected to. Sockets without
         a path ("abstract" ones) are not supported.
         """
-        if head.get("port"):
+        if "port" in head:
             family = socket.AF_INET6 if ":" in head["address"] else socket.AF_INET
-            with contextlib.closing(socket.socket(family, socket.SOCK_STREAM)) as stream:
-                stream.setblocking(False)
-                with contextlib.suppress(BlockingIOError):  # a full queue: it may become shorter
-                    stream.connect((head["address"], head["port"]))
-                wire.send(self._sock, {}, b"", (stream.fileno(),))
+            self._send_stream(family, (head["address"], head["port"]))
             return
         target = kernel.open_inside(self._root, head["path"], os.O_PATH)
         try:
             if not stat.S_ISSOCK(os.fstat(target).st_mode):
                 raise OSError(errno.ENOTSOCK, os.strerror(errno.ENOTSOCK))
-            with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as stream:
-                stream.setblocking(False)
-                os.fchdir(self._world.proc)
-                try:
-                    stream.connect(f"self/fd/{target}")
-                finally:
-                    os.fchdir(self._root)
-                wire.send(self._sock, {}, b"", (stream.fileno(),))
+            os.fchdir(self._table.proc)
+            self._send_stream(socket.AF_UNIX, f"self/fd/{target}")
         finally:
+            os.fchdir(self._root)
             os.close(target)
 
-    def _op_listen(self, head: dict[str, Any], payload: bytes) -> None:
+    def _send_stream(self, family: int, address: str | tuple[str, int]) -> None:
+        with contextlib.closing(socket.socket(family)) as stream:
+            stream.setblocking(False)
+            failure = stream.connect_ex(address)
+            # a port's full queue may become shorter
+            if failure not in (0, errno.EINPROGRESS):
+                raise OSError(failure, os.strerror(failure))
+            wire.send(self._sock, {}, b"", (stream.fileno(),))
+
+    def _op_listen(self, head: Message, payload: bytes) -> None:
         """Send a listener on a port of the loopback, on which the host accepts what the agent's
         programs connect to it."""
-        with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as listener:
+        with contextlib.closing(socket.socket(socket.AF_INET)) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((head["address"], head["port"]))
             listener.listen(_WAITING)
             wire.send(self._sock, {}, b"", (listener.fileno(),))
 
-    def _op_session(self, head: dict[str, Any], payload: bytes) -> None:
-        wire.send(self._sock, {"lost": self._lost()})
-
-    def _lost(self) -> bool:
-        """Return whether the session has ended since the last action, unless by `end_processes`."""
+    def _op_session(self, head: Message, payload: bytes) -> Message:
+        """Say whether the session has ended since the last action, unless by `end_processes`."""
         self._reap()
-        _doubt(self._job)
-        ended = not (self._dismissed or self._job is None) and self._job.dead
-        return self._shell_lost or ended
+        if self._shell is None or not self._shell.dead:
+            return {"lost": self._shell_lost}
+        _doubt(self._shell)
+        return {"lost": self._shell_lost or not self._dismissed}
 
-    def _op_end_processes(self, head: dict[str, Any], payload: bytes) -> None:
+    def _op_end_processes(self, head: Message, payload: bytes) -> Message:
         self._reap()
-        self._dismissed = not self._job or not self._job.dead
+        self._dismissed = bool(self.session)
         self._kill_all()
-        wire.send(self._sock, {})
+        return {}
 
-    def _op_diff(self, head: dict[str, Any], payload: bytes) -> None:
-        watch: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-        if self._jobs_alive:
-            stop = partial(self._init.signal_all, signal.SIGSTOP)
-            watch = self._table.pause_all(stop) if head["pause"] else self._enforcing()
-        with watch:
+    def _op_diff(self, head: Message, payload: bytes) -> Message:
+        if not self._jobs_alive:
             changes = self._world.diff()
-        wire.send(self._sock, {"changes": changes, "lost": self._lost()})
+        elif head["pause"]:
+            with self._table.pause_all(partial(self._init.signal_all, signal.SIGSTOP)):
+                changes = self._world.diff()
+        else:
+            with self._enforcing():
+                changes = self._world.diff()
+        return {"changes": changes, **self._op_session(head, payload)}
 
     @contextlib.contextmanager
     def _enforcing(self) -> Iterator[None]:
@@ -618,45 +616,40 @@ class EpisodeServer:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def _op_export(self, head: dict[str, Any], payload: bytes) -> None:
+    def _op_export(self, head: Message, payload: bytes) -> Message:
         """Copy this episode's changes as a layer into the folder that the host lent for it."""
         self._world.export(self._config["export"])
-        wire.send(self._sock, {})
+        return {}
 
-    def _op_untouched(self, head: dict[str, Any], payload: bytes) -> None:
+    def _op_untouched(self, head: Message, payload: bytes) -> Message:
         """Say whether no file, shared memory or process was added or changed since the start."""
         alive = [process.pid for process in self._table.all()]
         untouched = alive == self.session and not (
             self._table.ipc_objects() or os.listdir("/dev/shm") or self._world.diff()
         )
-        wire.send(self._sock, {"untouched": untouched})
+        return {"untouched": untouched}
 
     # -- fork --------------------------------------------------------------------------------------
 
-    def _op_files(self, head: dict[str, Any], payload: bytes) -> None:
+    def _op_files(self, head: Message, payload: bytes) -> None:
         """Send a descriptor of the changed files."""
         wire.send(self._sock, {"cwd": self._current_cwd()}, b"", (self._world.files,))
 
-    def _op_snapshot(self, head: dict[str, Any], payload: bytes) -> None:
+    def _op_snapshot(self, head: Message, payload: bytes) -> Message | None:
         """Send the shell's state as a script, and a descriptor of the changed files, from which
         another episode can start."""
         self._reap()
-        own_pid = self._job.pid if self._job else 0
         blockers = [
             f"process {self._table.inner_pid(p.pid)} ({p.name})"
             for p in self._table.all()
-            if p.pid != own_pid
+            if p.pid not in self.session
         ]
-        shell = self._job if isinstance(self._job, Shell) else None
+        shell, state = self._shell, b""
         if shell and not shell.dead:
-            allowed = {
-                self._table.descriptor_name(fd) for fd in (self._out_write, *shell.pipes)
-            } | {"/dev/null"}
-            blockers += self._table.foreign_descriptors(shell.pid, allowed)
+            pipes = (self._out_write, shell.done_fd, shell.actions)
+            blockers += self._table.foreign_descriptors(shell.pid, pipes)
         if blockers:
-            wire.send(self._sock, {"blockers": blockers})
-            return
-        state = b""
+            return {"blockers": blockers}
         if shell:
             saved, self._output = self._output, Output(self._config["payload"])
             shell.begin(CAPTURE_STATE)
@@ -665,31 +658,25 @@ class EpisodeServer:
             parts = self._output.result()[0].split(b"\0")
             self._output = saved
             if len(parts) != 3:  # the agent shadows or disables the builtins that print the state
-                wire.send(
-                    self._sock,
-                    {"blockers": ["the shell's state, which needs the builtin commands"]},
-                )
-                return
+                return {"blockers": ["the shell's state, which needs the builtin commands"]}
             state = parts[1]
-        wire.send(
-            self._sock,
-            {"cwd": self._current_cwd(), "status": self._status},
-            state,
-            (self._world.files,),
-        )
+        reply = {"cwd": self._current_cwd(), "status": self._status}
+        wire.send(self._sock, reply, state, (self._world.files,))
+        return None
 
-    def _op_restore(self, head: dict[str, Any], payload: bytes) -> None:
-        shell = self._live_shell()
+    def _op_restore(self, head: Message, payload: bytes) -> Message:
+        assert self._shell
+        shell = self._live_shell(self._shell)
         shell.begin(shell.restore_action(payload, head["status"]))
         self._wait(shell, _CAPTURING)
         self._output = Output(self._config["output"])
-        wire.send(self._sock, {"ok": not shell.dead})
+        return {"ok": not shell.dead}
 
 
-def _doubt(job: ShellJob | None) -> None:
+def _doubt(job: ShellJob) -> None:
     """Wait a moment if the job was killed: whoever kills a sandbox from outside, one process after
     the other, kills this server next, and the death of a sandbox is no outcome."""
-    if job and job.exit_code == -signal.SIGKILL:
+    if job.exit_code == -signal.SIGKILL:
         time.sleep(_DOUBT)
 
 

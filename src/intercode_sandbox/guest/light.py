@@ -24,9 +24,13 @@ else:
             if not bases:
                 return super().__new__(cls, name, bases, body)
             names = body.pop("__annotations__")
-            defaults = [body.pop(each) for each in names if each in body]
+            defaults = [body.pop(field) for field in names if field in body]
             base = namedtuple(name, names, defaults=defaults)
             return type(name, (base,), {"__slots__": (), **body})
 
     class NamedTuple(metaclass=_Fields):
         """Makes of each subclass a tuple with the fields that it annotates."""
+
+
+Message = dict[str, Any]
+"""A JSON object."""

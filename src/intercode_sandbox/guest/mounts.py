@@ -49,10 +49,12 @@ _MASKED = (
     "timer_stats",
 )
 _HIDDEN = "/hidden"
+"""A layer of whiteouts that hides the copied files."""
 PLAYERS_SUBMIT = "/dev/shm/agent/bin/submit"
 """The command of programs that play in a sandbox, which have it only while they do. The link on the
 usual PATH leads them to it if they hand their own PATH on to nothing."""
-"""A layer of whiteouts that hides the copied files."""
+_NO_RIGHTS = kernel.NOSUID | kernel.NODEV
+_LOCKED = _NO_RIGHTS | kernel.NOEXEC
 _USERLAND = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 """Folders of programs, which are not copied: they are large, and agents seldom remove files
 there."""
@@ -121,7 +123,7 @@ def prepare(config: MountConfig) -> MountConfig:
 
     Return the configuration with the files that each episode copies.
     """
-    kernel.mount("none", "/dev", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
+    _forbid_writing("/dev", kernel.NOSUID)
     os.mkdir("/episode")
     os.makedirs(MERGED + config.top)
     if config.layers == 1:
@@ -153,9 +155,9 @@ def _hide_what_is_copied(limit: int) -> Copies:
     """Make the layer that hides the files that episodes copy: all but programs, and names that
     exceed `limit` bytes."""
     os.makedirs(f"{_HIDDEN}/{TREE}")
-    source, hidden = kernel.open_folder(f"{MERGED}/{TREE}"), kernel.open_folder(f"{_HIDDEN}/{TREE}")
-    copies = Copies(source)
-    for name in sorted(set(os.listdir(source)).difference(_USERLAND)):
+    hidden = kernel.open_folder(f"{_HIDDEN}/{TREE}")
+    copies = Copies(kernel.open_folder(f"{MERGED}/{TREE}"))
+    for name in sorted(set(os.listdir(f"{MERGED}/{TREE}")).difference(_USERLAND)):
         if copies.add(name, limit):
             layers.hide(hidden, name)
     os.close(hidden)
@@ -166,79 +168,77 @@ def build(config: MountConfig, inherited: int | None, sealed: Sequence[str] = ()
     """Mount everything but /proc. `inherited` is another episode's upper folder, which is copied
     first. `sealed` are paths that are read-only for the agent; folders end with /."""
     copies, disk, inodes = config.copies, config.disk, config.disk // INODE_SHARE
+    upper, tree = "/episode/up" + config.top, f"/episode/up/{TREE}"
+    overlay = f"lowerdir={config.lower},upperdir={upper},workdir=/episode/work,userxattr"
     if copies:
         disk, inodes = disk + copies.bytes, inodes + len(copies)
+        overlay += ",xino=on"  # else a copied file could have the inode number of a folder
     size = f"size={disk},nr_inodes={inodes},mode=755"
     # an overlay has times of access of its own: only what the server reads here leaves none
-    flags = kernel.NOSUID | kernel.NODEV | kernel.NOATIME
-    kernel.mount("tmpfs", "/episode", "tmpfs", flags, size)
+    kernel.mount("tmpfs", "/episode", "tmpfs", _NO_RIGHTS | kernel.NOATIME, size)
     for name in ("up", "work", "all"):
         os.mkdir("/episode/" + name)
     if config.in_container:
         os.mkdir(ROOT)
     if config.in_container or (copies and inherited is None):
-        os.mkdir(f"/episode/up/{TREE}")
-        layers.copy_stat(f"/episode/up/{TREE}", os.stat(f"{MERGED}/{TREE}"))
-    upper, merged = "/episode/up" + config.top, MERGED + config.top
-    folders = Folders(
-        kernel.open_folder(upper), kernel.open_folder(merged), "." if config.top else TREE, copies
-    )
+        os.mkdir(tree)
+        layers.copy_stat(tree, os.stat(f"{MERGED}/{TREE}"))
+    folders = Folders(kernel.open_folder(upper), kernel.open_folder(MERGED + config.top))
+    folders = folders._replace(tree="." if config.top else TREE, copies=copies)
     owner = layers.SAME if config.in_container or config.root else None
     if inherited is not None:
         layers.copy(inherited, folders.upper, owner=owner)
     elif copies:
-        tree = kernel.open_folder(f"/episode/up/{TREE}")
-        copies.make(tree, owner)
-        os.close(tree)
-    overlay = f"lowerdir={config.lower},upperdir={upper},workdir=/episode/work,userxattr"
-    if copies:  # else a copied file could have the inode number of a folder
-        overlay += ",xino=on"
-    kernel.mount(
-        "overlay", "/episode/all" + config.top, "overlay", kernel.NOSUID | kernel.NODEV, overlay
-    )
+        copied = kernel.open_folder(tree)
+        copies.make(copied, owner)
+        os.close(copied)
+    kernel.mount("overlay", "/episode/all" + config.top, "overlay", _NO_RIGHTS, overlay)
     if sealed:
         folders = folders._replace(below_seals=kernel.open_folder(ROOT))
     kernel.mount(ROOT, ROOT, flags=kernel.BIND)
     for path in config.lent:
         kernel.bind(path, ROOT + path)
     for path in config.covered:
-        if os.path.isdir(ROOT + path):  # what is below such a folder is gone already
-            kernel.mount("tmpfs", ROOT + path, "tmpfs", 0, "size=64k,mode=755")
+        place = ROOT + path
+        if os.path.isdir(place):  # what is below such a folder is gone already
+            kernel.mount("tmpfs", place, "tmpfs", 0, "size=64k,mode=755")
             if path == "/usr/local":
-                os.mkdir(f"{ROOT}{path}/bin")
-                os.symlink(PLAYERS_SUBMIT, f"{ROOT}{path}/bin/submit")
-            kernel.mount("none", ROOT + path, flags=kernel.REMOUNT | kernel.RDONLY)
+                os.mkdir(f"{place}/bin")
+                os.symlink(PLAYERS_SUBMIT, f"{place}/bin/submit")
+            kernel.mount("none", place, flags=kernel.REMOUNT | kernel.RDONLY)
     kernel.bind("/dev", ROOT + "/dev")
-    kernel.mount(
-        "devpts",
-        ROOT + "/dev/pts",
-        "devpts",
-        kernel.NOSUID | kernel.NOEXEC,
-        f"newinstance,ptmxmode=0666,max={_TERMINALS}",
-    )
-    kernel.mount(
-        "tmpfs", ROOT + "/dev/shm", "tmpfs", kernel.NOSUID | kernel.NODEV, "size=64m,mode=1777"
-    )
+    terminals = f"newinstance,ptmxmode=0666,max={_TERMINALS}"
+    kernel.mount("devpts", ROOT + "/dev/pts", "devpts", kernel.NOSUID | kernel.NOEXEC, terminals)
+    kernel.mount("tmpfs", ROOT + "/dev/shm", "tmpfs", _NO_RIGHTS, "size=64m,mode=1777")
     for path in sealed:
-        _seal(path)
+        *above, place = make_places(ROOT, path)
+        for folder in above:
+            if not os.path.ismount(folder):
+                kernel.bind(folder, folder)  # nobody inside can rename a mount
+        kernel.bind(place, place)
+        _forbid_writing(place, kernel.NOSUID)
     return folders
 
 
-def _seal(path: str) -> None:
-    """Make a folder or a file read-only, and make it first if it is missing. The folders above it
-    become mounts, which nobody inside can rename."""
-    place, names = ROOT, path.strip("/").split("/")
-    for number, name in enumerate(names, 1):
+def make_places(root: str, path: str) -> list[str]:
+    """Make a file, or a folder whose path ends with /, and the folders above it below `root`, in
+    place of links; return the paths of all."""
+    places, place, names = list[str](), root, path.strip("/").split("/")
+    for name in names:
         place += f"/{name}"
         if os.path.islink(place):
             os.unlink(place)
-        if number < len(names) or path.endswith("/"):
+        if len(places) < len(names) - 1 or path.endswith("/"):
             os.makedirs(place, exist_ok=True)
         else:
             open(place, "ab").close()
-        if number == len(names) or not os.path.ismount(place):
-            kernel.bind(place, place)
-    kernel.mount("none", place, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID)
+        places.append(place)
+    return places
+
+
+def _forbid_writing(path: str, flags: int) -> None:
+    """Make a mount read-only."""
+    kernel.mount("none", path, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | flags)
 
 
 def mount_proc(config: MountConfig, *, sealed: bool) -> None:
@@ -251,17 +251,16 @@ def mount_proc(config: MountConfig, *, sealed: bool) -> None:
     and the files that containers hide are hidden.
     """
     if config.shared_proc:
-        kernel.bind("/proc", ROOT + "/proc")
-        locked = kernel.NOSUID | kernel.NODEV | kernel.NOEXEC
-        kernel.mount(
-            "none", ROOT + "/proc", flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | locked
-        )
+        bind_read_only("/proc", "/proc")
         return
-    fixed = kernel.RDONLY if config.in_container or sealed else 0
-    kernel.mount(
-        "proc", ROOT + "/proc", "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC | fixed
-    )
-    for name in ("tty/driver", *(_MASKED if config.in_container else ())):
+    flags = _LOCKED
+    if config.in_container or sealed:
+        flags |= kernel.RDONLY
+    kernel.mount("proc", ROOT + "/proc", "proc", flags)
+    masked = ["tty/driver"]
+    if config.in_container:
+        masked += _MASKED
+    for name in masked:
         path = f"{ROOT}/proc/{name}"
         if os.path.isdir(path):
             kernel.mount("tmpfs", path, "tmpfs", kernel.RDONLY, "size=0,mode=555")
@@ -269,21 +268,18 @@ def mount_proc(config: MountConfig, *, sealed: bool) -> None:
             kernel.mount("/dev/null", path, flags=kernel.BIND)
 
 
-def make_read_only(path: str) -> None:
-    """Make a part of /proc read-only: the agent's root owns the settings of its own namespaces."""
-    path = ROOT + path
-    kernel.bind(path, path)
-    locked = kernel.NOSUID | kernel.NODEV | kernel.NOEXEC
-    kernel.mount("none", path, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | locked)
+def bind_read_only(source: str, path: str) -> None:
+    """Show `source` read-only in the agent's /proc."""
+    kernel.bind(source, ROOT + path)
+    _forbid_writing(ROOT + path, _LOCKED)
 
 
 def bytes_used(path: str) -> int:
     """Return about how many bytes a tmpfs holds, including what the kernel keeps for each file
     below an overlay."""
     info = os.statvfs(path)
-    return (info.f_blocks - info.f_bfree) * info.f_frsize + (
-        info.f_files - info.f_ffree
-    ) * INODE_SHARE
+    files = info.f_files - info.f_ffree
+    return (info.f_blocks - info.f_bfree) * info.f_frsize + files * INODE_SHARE
 
 
 def is_full(path: str) -> bool:
@@ -295,14 +291,14 @@ def is_full(path: str) -> bool:
 # -- in a container --------------------------------------------------------------------------------
 
 
-def build_container_root(network_files: tuple[str, ...], lend_bash: bool) -> None:
+def build_container_root(network_files: Sequence[str], lend_bash: bool) -> None:
     """Build and enter a new root, which keeps nothing of the old one but its files. With
     `lend_bash`, it also shows the bundle with a bash."""
     os.mkdir(_NEW_ROOT)
     kernel.mount("tmpfs", _NEW_ROOT, "tmpfs", kernel.NOSUID, "mode=755")
     image = _make_folder(f"layers/0/{TREE}")
     kernel.mount("/", image, flags=kernel.BIND)
-    kernel.mount("none", image, flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY)
+    _forbid_writing(image, 0)
     layer = _make_folder(f"layers/1/{TREE}")
     os.mkdir(f"{layer}/etc")
     for name in network_files:  # the image's own files are empty: the daemon mounts these over them
@@ -312,19 +308,16 @@ def build_container_root(network_files: tuple[str, ...], lend_bash: bool) -> Non
     for name in ("etc", ""):
         layers.copy_stat(f"{layer}/{name}", os.stat(f"/{name}"))
     kernel.bind(wire.BUNDLE, _make_folder("guest"))
-    kernel.mount("proc", _make_folder("proc"), "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC)
+    kernel.mount("proc", _make_folder("proc"), "proc", _LOCKED)
     dev = _make_folder("dev")
     kernel.mount("tmpfs", dev, "tmpfs", kernel.NOSUID, "mode=755")
     # they can be written to; their modes, owners and times, which all episodes share, cannot be
     # changed
     for name in _DEVICES:
-        open(f"{dev}/{name}", "wb").close()
-        kernel.mount(f"/dev/{name}", f"{dev}/{name}", flags=kernel.BIND)
-        kernel.mount(
-            "none",
-            f"{dev}/{name}",
-            flags=kernel.BIND | kernel.REMOUNT | kernel.RDONLY | kernel.NOSUID,
-        )
+        device = f"{dev}/{name}"
+        open(device, "wb").close()
+        kernel.mount(f"/dev/{name}", device, flags=kernel.BIND)
+        _forbid_writing(device, kernel.NOSUID)
     for name, target in _DEVICE_LINKS.items():
         os.symlink(target, f"{dev}/{name}")
     for name in ("pts", "shm"):

@@ -23,9 +23,10 @@ import os
 import resource
 import select
 from collections.abc import Collection
+from functools import partial
 
 from . import kernel, layers, mounts, processes, spawn
-from .light import Any, NamedTuple, signal, socket
+from .light import Message, NamedTuple, signal, socket
 
 _SERVER_RIGHTS = (
     kernel.DAC_OVERRIDE,
@@ -57,8 +58,6 @@ _OF_NETWORK = {
 """Minimum, initial and maximum bytes of a TCP socket's buffers, together about the bytes counted
 for a socket (`SOCKET_BUFFER`); and every port may be bound, as by root elsewhere."""
 
-Config = dict[str, Any]
-
 
 class Init(NamedTuple):
     """Pid 1 of the agent's processes. Init obeys its socket, which the agent cannot open."""
@@ -81,50 +80,39 @@ class Init(NamedTuple):
 
 
 class EpisodeWorld:
-    """Gives an episode server the agent's processes and files, and the agent's rights.
-
-    `proc` is a descriptor of the supervisor's /proc, `files` one of the folder from which a fork
-    begins.
-    """
+    """Gives an episode server the agent's processes and files, and the agent's rights. `files` is a
+    descriptor of the folder from which a fork begins."""
 
     copied = False
     """The episode began with a copy of files that are usually below an overlay."""
     below_seals = -1
     """A descriptor of the agent's / in which sealed paths can be written; -1 for the usual one."""
+    _first_bytes = 0
 
     def __init__(
-        self,
-        table: processes.ProcessTable,
-        folders: mounts.Folders,
-        proc: int,
-        init: Init,
-        config: Config,
+        self, table: processes.ProcessTable, folders: mounts.Folders, init: Init, config: Message
     ) -> None:
-        self.table, self.init, self.proc, self.files = table, init, proc, folders.upper
+        self.table, self.init, self.files = table, init, folders.upper
         self.below_seals = folders.below_seals
         self._folders, self._disabled = folders, config["disabled"]
         self._limits = {**config["rlimits"], "NPROC": config["rlimits"]["NPROC"] + _OWN_PROCESSES}
-        self.copied = folders.copies is not None
-        self._first_bytes = (
-            folders.copies.bytes + len(folders.copies) * mounts.INODE_SHARE if folders.copies else 0
-        )
+        if copies := folders.copies:
+            self.copied = True
+            self._first_bytes = copies.bytes + len(copies) * mounts.INODE_SHARE
 
     def diff(self) -> layers.Changes:
         upper, lower, tree, copies, _ = self._folders
-        return (
-            layers.diff(upper, lower, tree, copies.is_same, copies.names)
-            if copies
-            else layers.diff(upper, lower, tree)
-        )
+        if copies:
+            return layers.diff(upper, lower, tree, copies.is_same, copies.names)
+        return layers.diff(upper, lower, tree)
 
     def export(self, target: int) -> None:
         """Copy this episode's changes into a folder, as a layer."""
         layers.copy(self.files, target)
-        if self._folders.copies:
-            tree = os.open(
-                self._folders.tree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=target
-            )
-            layers.cover(tree, self._folders.copies.names)
+        _, _, name, copies, _ = self._folders
+        if copies:
+            tree = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=target)
+            layers.cover(tree, copies.names)
             os.close(tree)
 
     def memory_used(self) -> int:
@@ -157,17 +145,20 @@ class EpisodeWorld:
             kernel.drop_capabilities(())
 
 
-def clone_flags(config: Config) -> int:
+def clone_flags(config: Message) -> int:
     """Return the namespaces that an episode server is cloned into. The supervisor makes the network
     namespace, `enter` the pid namespace, and all others if the agent is root."""
     if config["mounts"].root:
         return 0
-    network = kernel.NEWNET if "network" in config["disabled"] else 0
-    user = 0 if config["mounts"].in_container else kernel.NEWUSER
-    return kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | network | user
+    flags = kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS
+    if "network" in config["disabled"]:
+        flags |= kernel.NEWNET
+    if not config["mounts"].in_container:
+        flags |= kernel.NEWUSER
+    return flags
 
 
-def make_network(config: Config) -> None:
+def make_network(config: Message) -> None:
     """Make a network with only a loopback interface. The supervisor does this, so that the agent's
     root does not own the network; for each episode, since copies and spares run side by side, and
     a closed connection keeps its port for a minute."""
@@ -176,10 +167,10 @@ def make_network(config: Config) -> None:
     # a shared /proc is read-only
     if not (config["mounts"].shared_proc or "buffers" in config["disabled"]):
         for name, value in _OF_NETWORK.items():
-            _write(f"/proc/sys/net/ipv4/{name}", value)
+            write(f"/proc/sys/net/ipv4/{name}", value)
 
 
-def enter(config: Config, seccomp: bytes, inherited: int | None) -> EpisodeWorld:
+def enter(config: Message, seccomp: bytes, inherited: int | None) -> EpisodeWorld:
     """Build and enter the episode's file system, start init, and give up every right that is not
     needed any more."""
     mount_config: mounts.MountConfig = config["mounts"]
@@ -187,19 +178,16 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> EpisodeWorld
     if mount_config.root:
         # the kernel counts each user's processes, and those of a namespace up to the limit that it
         # was made under
-        _, most = resource.getrlimit(resource.RLIMIT_NPROC)
-        together = _USERS_SHARE * config["rlimits"]["NPROC"]
-        least = together if most == resource.RLIM_INFINITY else min(together, most)
-        resource.setrlimit(resource.RLIMIT_NPROC, (least, most))
+        _set_limit("NPROC", _USERS_SHARE * config["rlimits"]["NPROC"], for_good=False)
         leave_user_namespace()
         raise_limits(["NPROC"])
     elif not mount_config.in_container:
         for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
-            _write(f"/proc/self/{name}", line)
-    for name, value in () if mount_config.shared_proc else _MOST:
-        if name not in config["disabled"]:
-            _write(f"/proc/sys/user/max_{name}", value)
-    _write("/proc/self/oom_score_adj", "1000")
+            write(f"/proc/self/{name}", line)
+    for name, value in _MOST:
+        if not (mount_config.shared_proc or name in config["disabled"]):
+            write(f"/proc/sys/user/max_{name}", value)
+    write("/proc/self/oom_score_adj", "1000")
     proc = kernel.open_folder("/proc")
     folders = mounts.build(mount_config, inherited, config["sealed"])
     if "capabilities" not in config["disabled"]:
@@ -207,27 +195,33 @@ def enter(config: Config, seccomp: bytes, inherited: int | None) -> EpisodeWorld
     if not config["own_network"]:  # before init, which the server could not inspect otherwise
         kernel.confine_abstract_sockets()
     kernel.unshare(kernel.NEWPID)
-    server_end, init_end = (end.detach() for end in socket.socketpair())
+    server_end, init_end = socket.socketpair()
+    prepare = partial(_set_up_init, config, seccomp, init_end.fileno(), agent_rights)
     try:
-        pid = spawn.spawn(
-            lambda: _set_up_init(config, seccomp, init_end, agent_rights), _INIT, [INIT_NAME], {}
-        )
+        pid = spawn.spawn(prepare, _INIT, [INIT_NAME], {})
     finally:
-        os.close(init_end)
+        init_end.close()
     kernel.enter_root(mounts.ROOT)
     _lock(config, seccomp, {*_SERVER_RIGHTS, *agent_rights})
-    table = (processes.Tree if mount_config.shared_proc else processes.ProcessTable)(proc, pid)
-    return EpisodeWorld(table, folders, proc, Init(pid, server_end), config)
+    kind = processes.Tree if mount_config.shared_proc else processes.ProcessTable
+    return EpisodeWorld(kind(proc, pid), folders, Init(pid, server_end.detach()), config)
 
 
 def set_limits(limits: dict[str, int]) -> None:
     """Set resource limits, capped at those that the machine or the container allows. Programs may
     raise the size of their stack, as solutions of contests do: it counts as memory."""
     for name, value in limits.items():
-        number = getattr(resource, "RLIMIT_" + name)
-        _, most = resource.getrlimit(number)
-        value = value if most == resource.RLIM_INFINITY else min(value, most)
-        resource.setrlimit(number, (value, most if name == "STACK" else value))
+        _set_limit(name, value, for_good=name != "STACK")
+
+
+def _set_limit(name: str, value: int, *, for_good: bool) -> None:
+    number = getattr(resource, "RLIMIT_" + name)
+    _, most = resource.getrlimit(number)
+    if most != resource.RLIM_INFINITY:
+        value = min(value, most)
+    if for_good:
+        most = value
+    resource.setrlimit(number, (value, most))
 
 
 def raise_limits(names: Collection[str]) -> None:
@@ -240,47 +234,40 @@ def raise_limits(names: Collection[str]) -> None:
     set_limits({"CORE": 0})
 
 
-def _set_up_init(config: Config, seccomp: bytes, line: int, rights: Collection[int]) -> None:
+def _set_up_init(config: Message, seccomp: bytes, line: int, rights: Collection[int]) -> None:
     """Runs in the new pid namespace before init is executed. The episode server sees the mounts
     made here as well."""
     kernel.die_with_parent()
     # the scheduler groups processes by session, and the agent may slow the session that it sees
     # here
     os.setsid()
-    mount_config: mounts.MountConfig = config["mounts"]
+    mount_config = config["mounts"]
     mounts.mount_proc(mount_config, sealed=bool(config["sealed"]))
     if (
         not (mount_config.in_container or mount_config.shared_proc)
         and "settings" not in config["disabled"]
     ):
+        # the agent's root owns the settings of its namespaces; the agent could also rewrite init
+        # and make it die as if from outside
         for path in ("/proc/sys", "/proc/1/mem", "/proc/1/task/1/mem"):
-            # the agent could rewrite init and make it die as if from outside
-            mounts.make_read_only(path)
+            mounts.bind_read_only(mounts.ROOT + path, path)
     os.dup2(line, 0)
     os.closerange(1, 3)
     kernel.ignore_signal(signal.SIGCHLD)  # then nobody needs to wait for orphans
     _lock(config, seccomp, rights)
 
 
-def _lock(config: Config, seccomp: bytes, rights: Collection[int]) -> None:
+def _lock(config: Message, seccomp: bytes, rights: Collection[int]) -> None:
     """Mounting is over: keep these capabilities alone, and filter system calls."""
     if "capabilities" not in config["disabled"]:
         kernel.drop_capabilities(rights)
     kernel.install_filter(seccomp)
 
 
-def _write(path: str, text: str) -> None:
+def write(path: str, text: str) -> None:
     fd = os.open(path, os.O_WRONLY)
     os.write(fd, text.encode())
     os.close(fd)
-
-
-def map_same_users(pid: int) -> None:
-    """Give the new user namespace of another process the users of this process's own."""
-    for name in ("uid_map", "gid_map"):
-        with open(f"/proc/self/{name}", encoding="utf-8") as file:
-            lines = [f"{inside} {inside} {count}" for inside, _, count in map(str.split, file)]
-        _write(f"/proc/{pid}/{name}", "\n".join(lines))
 
 
 def leave_user_namespace() -> None:
@@ -294,7 +281,10 @@ def leave_user_namespace() -> None:
     if child == 0:
         os.close(here)
         os.read(moved, 1)
-        map_same_users(pid)
+        for name in ("uid_map", "gid_map"):
+            with open(f"/proc/self/{name}", encoding="utf-8") as file:
+                lines = [f"{inside} {inside} {count}" for inside, _, count in map(str.split, file)]
+            write(f"/proc/{pid}/{name}", "\n".join(lines))
         os._exit(0)
     kernel.unshare(kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS)
     os.close(here)

@@ -95,18 +95,10 @@ class OwnFiles:
         """Give files, and folders, whose paths end with /, to root, and make what is missing. The
         folders above become sticky: the agent cannot rename root's files in them."""
         for path in paths:
-            place, names = self._root, path.strip("/").split("/")
-            for number, name in enumerate(names, 1):
-                place += f"/{name}"
-                if os.path.islink(place):
-                    os.unlink(place)
-                if number == len(names) and not path.endswith("/"):
-                    open(place, "ab").close()
-                else:
-                    os.makedirs(place, exist_ok=True)
-                if number < len(names):
-                    os.chown(place, 0, self._uid)
-                    os.chmod(place, 0o1775)
+            *above, place = mounts.make_places(self._root, path)
+            for folder in above:
+                os.chown(folder, 0, self._uid)
+                os.chmod(folder, 0o1775)
             for change in (["chown", "-hR", "0:0"], ["chmod", "-R", "go-w"]):
                 os.spawnvp(os.P_WAIT, change[0], [*change, "--", place])
 

@@ -19,12 +19,10 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 
 from . import kernel, layers, namespaces, own_files, processes, supervisor, wire
-from .episode import EpisodeServer
-from .light import Any, NamedTuple, signal, socket
+from .light import Message, NamedTuple, signal, socket
 from .own_files import OwnFiles
 
 _DEVICES = {
@@ -72,12 +70,12 @@ class Slot:
 
     def __init__(self, folder: str, user: int, config: PodConfig) -> None:
         self.root, self.user = f"{folder}/root", user
-        self.init = namespaces.Init(*_start_warden(self.user))
-        self.table = UserProcesses(kernel.open_folder("/proc"), self.user)
+        self.init = _start_warden(user)
+        self.table = UserProcesses(kernel.open_folder("/proc"), user)
         self.end_processes(self.table.any_elsewhere)
         fixed = {name for name, _ in config.userland}.union(wire.POD_FOLDERS)
         _prepare_root(folder, self.root, config.userland)
-        self.files = OwnFiles(config.start, self.root, self.user, fixed)
+        self.files = OwnFiles(config.start, self.root, user, fixed)
 
     def put_back(self) -> None:
         """Restore the root to its state when the slot was new."""
@@ -105,10 +103,7 @@ class PodWorld(namespaces.EpisodeWorld):
     """The world of an episode in a slot."""
 
     def __init__(self, slot: Slot, disk: int, limits: dict[str, int]) -> None:
-        self.table = slot.table
-        self.init = slot.init
-        self.proc = slot.table.proc
-        self.files = slot.files.root
+        self.table, self.init, self.files = slot.table, slot.init, slot.files.root
         self._slot, self._disk, self._limits, self._next_look = slot, disk, limits, 0.0
 
     def diff(self) -> layers.Changes:
@@ -151,8 +146,7 @@ class UserProcesses(processes.Tree):
     """The processes of a user."""
 
     def __init__(self, proc: int, user: int) -> None:
-        self.proc = self._proc = proc
-        self._user, self._init = user, 0
+        self.proc, self._user, self._init = proc, user, 0
         self._last_pid = os.open("sys/kernel/ns_last_pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
         self._needle = b"\nUid:\t%d\t" % user
 
@@ -164,10 +158,10 @@ class UserProcesses(processes.Tree):
     def any_elsewhere(self) -> bool:
         """Return whether the user has processes that are not below this one, as an earlier
         supervisor may have left some."""
-        pids = (int(name) for name in os.listdir(self._proc) if name.isdigit())
-        return any(
-            self._needle in self._read(f"{pid}/status") and self._process(pid) for pid in pids
-        )
+        for pid in map(int, filter(str.isdigit, os.listdir(self.proc))):
+            if self._needle in self._read(f"{pid}/status") and self._process(pid):
+                return True
+        return False
 
     def init_is_ending(self) -> bool:
         return False
@@ -195,29 +189,19 @@ class UserProcesses(processes.Tree):
         with _as_user(self._user):
             return super().attached(alive)
 
-    def foreign_descriptors(self, pid: int, allowed: set[str]) -> list[str]:
+    def foreign_descriptors(self, pid: int, pipes: Iterable[int]) -> list[str]:
         with _as_user(self._user):
-            return super().foreign_descriptors(pid, allowed)
+            return super().foreign_descriptors(pid, pipes)
 
 
 class PodSupervisor(supervisor.Supervisor):
     """See `Supervisor` for the requests."""
 
-    def __init__(
-        self,
-        control: socket.socket,
-        config: dict[str, Any],
-        server: type[EpisodeServer],
-        seccomp: bytes,
-    ) -> None:
-        self._pod = PodConfig(*config["pod"])
-        self._used: dict[int, Slot] = {}
-        self._free: list[Slot] = []
-        self._names: list[socket.socket] = []
-        """Sockets named after the users in use: a lock in one cache does not hold in another."""
-        super().__init__(control, config, server, seccomp)
-
     def _prepare(self) -> None:
+        self._pod = PodConfig(*self._config["pod"])
+        self._used, self._free = dict[int, Slot](), list[Slot]()
+        self._names = list[socket.socket]()
+        """Sockets named after the users in use: a lock in one cache does not hold in another."""
         os.setgroups([])
         os.umask(0o022)
 
@@ -228,30 +212,17 @@ class PodSupervisor(supervisor.Supervisor):
         for slot in self._free:
             slot.close()
 
-    def _start(self, head: dict[str, Any], fds: list[int]) -> None:
-        sock, inherited = socket.socket(fileno=fds[0]), fds[1] if len(fds) > 1 else None
-        try:
-            self._end(head.get("replaces"), wait=True)
-            slot = self._used[head["number"]] = self._free.pop() if self._free else self._new_slot()
-            if inherited is not None:
-                slot.files.adopt(inherited)
-            slot.files.seal(head["sealed"])
-            if (pid := os.fork()) == 0:
-                self._control.close()
-                supervisor.run_server(
-                    self._server, sock, self._config_of(head), partial(self._enter, slot)
-                )
-            self._pids[head["number"]] = pid
-        except OSError as error:
-            wire.send(sock, supervisor.refusal(error))
-        sock.close()
+    def _clone(self, head: Message, inherited: int | None = None) -> int:
+        slot = self._used[head["number"]] = self._free.pop() if self._free else self._new_slot()
         if inherited is not None:
-            os.close(inherited)
+            slot.files.adopt(inherited)
+        slot.files.seal(head["sealed"])
+        return os.fork()
 
     def _end(self, number: int | None, *, wait: bool) -> None:
-        slot = self._used.pop(number, None) if number else None
-        if slot is None or number is None:
+        if number not in self._used:
             return
+        slot = self._used.pop(number)
         if pid := self._pids.pop(number, None):
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
@@ -265,11 +236,11 @@ class PodSupervisor(supervisor.Supervisor):
 
     def _any_left(self, slot: Slot) -> bool:
         """Return whether processes of a slot live, and reap those that do not."""
-        left = bool(slot.table.all())
+        alive = slot.table.all()
         with contextlib.suppress(ChildProcessError):
             while pid := os.waitpid(-1, os.WNOHANG)[0]:
-                self._pids = {number: other for number, other in self._pids.items() if other != pid}
-        return left
+                self._forget([pid])
+        return bool(alive)
 
     def _new_slot(self) -> Slot:
         """Lock the first folder and user that nobody uses, for as long as this process lives.
@@ -297,24 +268,22 @@ class PodSupervisor(supervisor.Supervisor):
             f"all {self._pod.most} users that this container may have for sandboxes are in use"
         )
 
-    def _enter(self, slot: Slot) -> PodWorld:
+    def _enter(self, config: Message, inherited: int | None = None) -> PodWorld:
         """In the episode server: leave for the slot's root, and give up what is not needed any
         more."""
-        kernel.die_with_parent()
+        slot = self._used[config["number"]]
         kernel.adopt_orphans()
-        with open("/proc/self/oom_score_adj", "w", encoding="utf-8") as file:
-            file.write("1000")
+        namespaces.write("/proc/self/oom_score_adj", "1000")
         os.chroot(slot.root)
         os.chdir("/")
         kernel.drop_capabilities(_SERVER_RIGHTS)
-        export = self._config["export"]
-        kernel.confine(
-            [slot.files.root, *([] if export is None else [export])],
-            [slot.table.proc, slot.files.start],
-            sockets=self._config["sockets"],
-        )
+        writable = [slot.files.root]
+        if config["export"] is not None:
+            writable.append(config["export"])
+        readable = [slot.table.proc, slot.files.start]
+        kernel.confine(writable, readable, sockets=config["sockets"])
         kernel.install_filter(self._seccomp)
-        return PodWorld(slot, self._pod.disk, self._config["rlimits"])
+        return PodWorld(slot, self._pod.disk, config["rlimits"])
 
 
 def main() -> None:
@@ -322,17 +291,17 @@ def main() -> None:
     supervisor.main(PodSupervisor)
 
 
-def _start_warden(user: int) -> tuple[int, int]:
-    """Start the warden of a user; return its pid and the line to it.
+def _start_warden(user: int) -> namespaces.Init:
+    """Start the warden of a user.
 
     The warden's real user is another one (the next), and it has the agent's rights only while it
     signals: so the agent can neither signal nor slow it.
     """
-    line, warden_end = (end.detach() for end in socket.socketpair())
+    line, warden_end = socket.socketpair()
     pid = os.fork()
     if pid == 0:
         try:
-            os.dup2(warden_end, 0)
+            os.dup2(warden_end.fileno(), 0)
             os.closerange(1, 1 << 16)
             os.setresuid(user + 1, 0, 0)
             while number := os.read(0, 1):
@@ -341,8 +310,8 @@ def _start_warden(user: int) -> tuple[int, int]:
         finally:
             _kill_all(user, signal.SIGKILL)
             os._exit(0)
-    os.close(warden_end)
-    return pid, line
+    warden_end.close()
+    return namespaces.Init(pid, line.detach())
 
 
 def _kill_all(user: int, number: int) -> None:
@@ -361,28 +330,13 @@ def _prepare_root(folder: str, root: str, userland: list[tuple[str, str]]) -> No
     with contextlib.suppress(FileNotFoundError), open(f"{folder}/made", encoding="utf-8") as file:
         if file.read() == content:
             return
-    for words in (["rm", "-rf", "--", root, f"{folder}/made"], ["mkdir", root]):
-        _run(words)
+    _run("rm", "-rf", "--", root, f"{folder}/made")
+    os.mkdir(root)
+    touch = f"-exec touch -h -a -d @{own_files.NEVER_READ} {{}} +"
+    chmod = "! -type l -perm -o+w -exec chmod o-w {} +"
     for name, source in userland:
-        _run(["cp", "-al", "--remove-destination", "-T", "--", source, f"{root}/{name}"])
-        touch = ["-exec", "touch", "-h", "-a", "-d", f"@{own_files.NEVER_READ}", "{}", "+"]
-        _run(
-            [
-                "find",
-                f"{root}/{name}",
-                *touch,
-                "!",
-                "-type",
-                "l",
-                "-perm",
-                "-o+w",
-                "-exec",
-                "chmod",
-                "o-w",
-                "{}",
-                "+",
-            ]
-        )
+        _run("cp", "-al", "--remove-destination", "-T", "--", source, f"{root}/{name}")
+        _run("find", f"{root}/{name}", *touch.split(), *chmod.split())
     for name in wire.POD_FOLDERS:
         os.mkdir(f"{root}/{name}")
     os.mkdir(root + own_files.SHM)
@@ -401,7 +355,7 @@ def _set_device_times(root: str) -> None:
         os.utime(f"{root}/{name}", ns=(time, time))
 
 
-def _run(words: list[str]) -> None:
+def _run(*words: str) -> None:
     if os.spawnvp(os.P_WAIT, words[0], words):
         raise OSError(f"{' '.join(words)} failed")
 

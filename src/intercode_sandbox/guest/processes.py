@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from . import kernel
@@ -27,7 +27,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _MEMORY_LINES = (b"RssAnon:", b"RssShmem:", b"VmSwap:", b"VmPTE:")
 _LOOKS, _LOOK_EVERY, _FIRST_SAVED = 10, 0.001, 10
 _DOUBT = 0.03
-_STOPPED, _STOPPED_OR_WAITING, _STOPPING = b"TtZX", b"TtZXD", 2.0
+_STOPPED, _STOPPING = b"TtZX", 2.0
 _EXITING = 4  # the kernel's PF_EXITING
 _MOST_ATTACHED, _SHARE_OF_WATCHES = 1 << 18, 16
 SOCKET_BUFFER = 212_992  # the default size
@@ -53,7 +53,7 @@ class ProcessTable:
     agent."""
 
     def __init__(self, proc: int, init: int) -> None:
-        self._proc, self._init = proc, init
+        self.proc, self._init = proc, init
         self._last_pid = os.open("sys/kernel/ns_last_pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
         self._namespace = os.readlink(f"{init}/ns/pid", dir_fd=proc)
 
@@ -66,24 +66,22 @@ class ProcessTable:
 
     def all(self) -> list[Process]:
         """Return every living process but init; a zombie lives until its last thread has ended."""
-        outside = (self._init, os.getpid())
-        pids = sorted(int(name) for name in os.listdir(self._proc) if name.isdigit())
-        inside = {pid: self._is_inside(pid) for pid in pids if pid not in outside}
-        alive = [
-            process
-            for pid, is_inside in inside.items()
-            if is_inside is not False and (process := self._process(pid))
-        ]
-        known = {pid for pid, is_inside in inside.items() if is_inside}
+        outside = {self._init, os.getpid()}
+        alive, tops = list[Process](), set(outside)
+        for pid in sorted(map(int, filter(str.isdigit, os.listdir(self.proc)))):
+            is_inside = pid not in outside and self._is_inside(pid)
+            if is_inside:
+                tops.add(pid)
+            if is_inside is not False and (process := self._process(pid)):
+                alive.append(process)
         # the rest hide their namespace: init adopts orphans, and this process starts the shell
-        while more := {p.pid for p in alive if p.parent in known.union(outside)} - known:
-            known |= more
-        return [p for p in alive if p.pid in known]
+        inside = with_descendants(alive, tops)
+        return [process for process in alive if process.pid in inside]
 
     def _is_inside(self, pid: int) -> bool | None:
         """Return None if the process lets nobody see its namespace."""
         try:
-            return os.readlink(f"{pid}/ns/pid", dir_fd=self._proc) == self._namespace
+            return os.readlink(f"{pid}/ns/pid", dir_fd=self.proc) == self._namespace
         except PermissionError:
             return None
         except OSError:
@@ -97,21 +95,11 @@ class ProcessTable:
         fields = tail.split()
         if fields[0] in (b"Z", b"X") and int(fields[17]) < 2:
             return None
-        return Process(
-            pid, int(fields[1]), head.partition(b"(")[2].decode(errors="replace"), int(fields[19])
-        )
+        name = head.partition(b"(")[2].decode(errors="replace")
+        return Process(pid, int(fields[1]), name, int(fields[19]))
 
     def started_since(self, mark: Mark) -> list[Process]:
-        return self.look_again(
-            lambda: [process for process in self.all() if mark.precedes(process)]
-        )
-
-    def below(self, *tops: int) -> list[Process]:
-        """Return the living processes below these."""
-        alive, inside = self.all(), set(tops)
-        while more := {p.pid for p in alive if p.parent in inside} - inside:
-            inside |= more
-        return [p for p in alive if p.pid in inside.difference(tops)]
+        return self.look_again(lambda: list(filter(mark.precedes, self.all())))
 
     def look_again(self, look: Callable[[], list[Process]]) -> list[Process]:
         """Return the processes that `look` finds. If it finds none while others start, look again:
@@ -129,9 +117,10 @@ class ProcessTable:
         return bool(words) and bool(int(words[6]) & _EXITING)
 
     def inner_pid(self, pid: int) -> int:
-        lines = self._status(str(pid))
-        numbers = [int(line.split()[-1]) for line in lines if line.startswith(b"NSpid:")]
-        return numbers[0] if numbers else pid
+        for line in self._status(str(pid)):
+            if line.startswith(b"NSpid:"):
+                return int(line.split()[-1])
+        return pid
 
     @contextlib.contextmanager
     def pause_all(self, stop: Callable[[], object]) -> Iterator[None]:
@@ -144,18 +133,22 @@ class ProcessTable:
         stop()
         try:
             until = time.monotonic() + _STOPPING
-            while time.monotonic() < until:
-                alive = self.all()
-                parents = {p.parent for p in alive}
-                if all(
-                    self._threads_are(p.pid, _STOPPED_OR_WAITING if p.pid in parents else _STOPPED)
-                    for p in alive
-                ):
-                    break
+            while time.monotonic() < until and not self._have_stopped():
                 time.sleep(_LOOK_EVERY)
             yield
         finally:  # children first: then no shell sees a job of its own stopped
             send([p for p in reversed(self.all()) if p.pid not in before], signal.SIGCONT)
+
+    def _have_stopped(self) -> bool:
+        alive = self.all()
+        parents = {process.parent for process in alive}
+        for pid, *_ in alive:
+            states = _STOPPED
+            if pid in parents:
+                states += b"D"
+            if not self._threads_are(pid, states):
+                return False
+        return True
 
     def _threads_are(self, pid: int, states: bytes) -> bool:
         """Return True if each thread of the process is in one of these states, or gone."""
@@ -171,19 +164,16 @@ class ProcessTable:
         """
         used = 0
         for process in alive:  # threads share memory: take the first that has not ended
-            folders = chain(
-                [str(process.pid)],
-                (f"{process.pid}/task/{thread}" for thread in self._threads(process.pid)),
-            )
-            sizes = (
-                sum(
-                    int(line.split()[1]) << 10
-                    for line in self._status(folder)
-                    if line.startswith(_MEMORY_LINES)
-                )
-                for folder in folders
-            )
-            used += next(filter(None, sizes), 0)
+            pid = process.pid
+            threads = (f"{pid}/task/{thread}" for thread in self._threads(pid))
+            for folder in chain([str(pid)], threads):
+                size = 0
+                for line in self._status(folder):
+                    if line.startswith(_MEMORY_LINES):
+                        size += int(line.split()[1]) << 10
+                if size:
+                    used += size
+                    break
         return used + self._shared_memory(alive)
 
     def _shared_memory(self, alive: list[Process]) -> int:
@@ -217,47 +207,41 @@ class ProcessTable:
     def ipc_objects(self) -> list[tuple[str, int]]:
         """Return kind (`shm`, `msg` or `sem`) and number of all System V objects of this
         namespace."""
-        rows = [
-            (kind, line)
-            for kind in ("shm", "msg", "sem")
-            for line in self._read(f"sysvipc/{kind}").splitlines()[1:]
-        ]
-        return [(kind, int(line.split()[1])) for kind, line in rows]
+        objects = []
+        for kind in ("shm", "msg", "sem"):
+            for line in self._read(f"sysvipc/{kind}").splitlines()[1:]:
+                objects.append((kind, int(line.split()[1])))
+        return objects
 
     def cwd(self, pid: int) -> str | None:
         try:
-            return os.readlink(f"{pid}/cwd", dir_fd=self._proc)
+            return os.readlink(f"{pid}/cwd", dir_fd=self.proc)
         except OSError:
             return None
 
-    def descriptor_name(self, fd: int) -> str:
-        """Return what /proc calls a descriptor of this process."""
-        return os.readlink(f"{os.getpid()}/fd/{fd}", dir_fd=self._proc)
-
-    def foreign_descriptors(self, pid: int, allowed: set[str]) -> list[str]:
-        """Return the descriptors of a shell that the agent opened, as text for a message; `allowed`
-        are the names of the shell's own.
+    def foreign_descriptors(self, pid: int, pipes: Iterable[int]) -> list[str]:
+        """Return the descriptors of a shell that the agent opened, as text for a message; `pipes`
+        are this process's ends of the shell's own.
 
         A shell's own are the first three and the pipes to the episode server, as they are while the
         shell waits, and the copies of these that bash saves from 10 on. A bash that has just been
         spawned still has the episode server's for a moment, and one that was busy still closes what
         it opened: look again.
         """
-        foreign: list[str] = []
+        allowed = {"/dev/null"}
+        for fd in pipes:
+            allowed.add(os.readlink(f"{os.getpid()}/fd/{fd}", dir_fd=self.proc))
         for _ in range(_LOOKS):
-            names: dict[int, str] = {}
+            foreign = []
             try:
                 with self._folder(f"{pid}/fd") as folder:
-                    for fd in os.listdir(folder):
+                    for fd in sorted(map(int, os.listdir(folder))):
                         with contextlib.suppress(FileNotFoundError):
-                            names[int(fd)] = os.readlink(fd, dir_fd=folder)
+                            target = os.readlink(str(fd), dir_fd=folder)
+                            if target not in allowed or 3 <= fd < _FIRST_SAVED:
+                                foreign.append(f"descriptor {fd} ({target})")
             except PermissionError:
                 return ["descriptors that cannot be inspected"]
-            foreign = [
-                f"descriptor {fd} ({to})"
-                for fd, to in sorted(names.items())
-                if to not in allowed or 3 <= fd < _FIRST_SAVED
-            ]
             if not foreign:
                 break
             time.sleep(_LOOK_EVERY)
@@ -275,7 +259,7 @@ class ProcessTable:
 
     @contextlib.contextmanager
     def _folder(self, path: str) -> Iterator[int]:
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.proc)
         try:
             yield folder
         finally:
@@ -285,7 +269,7 @@ class ProcessTable:
         """Return the content of a file of /proc, or nothing if it cannot be read: the process has
         ended."""
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.proc)
         except OSError as error:
             require_room(error)
             return b""
@@ -309,15 +293,23 @@ class Tree(ProcessTable):
     def _descendants(self) -> Iterator[int]:
         """Yield the pids of all processes below this one but init."""
         waiting = [os.getpid()]
-        while waiting:
-            pid = waiting.pop()
+        for pid in waiting:
             for thread in self._threads(pid):
-                children = list(map(int, self._read(f"{pid}/task/{thread}/children").split()))
-                waiting += children
-                yield from (child for child in children if child != self._init)
+                for child in map(int, self._read(f"{pid}/task/{thread}/children").split()):
+                    waiting.append(child)
+                    if child != self._init:
+                        yield child
 
 
-def send(processes: list[Process], number: int) -> None:
+def with_descendants(alive: list[Process], tops: Iterable[int]) -> set[int]:
+    """Return these pids, and those of the processes below them."""
+    pids = set(tops)
+    while below := {process.pid for process in alive if process.parent in pids} - pids:
+        pids |= below
+    return pids
+
+
+def send(processes: Iterable[Process], number: int) -> None:
     for process in processes:
         kill(process.pid, number)
 

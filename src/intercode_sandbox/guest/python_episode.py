@@ -17,8 +17,6 @@ and the line of the branch ends at once.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import importlib
 import json
 import os
@@ -28,12 +26,12 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 from . import processes, python_branch, python_interpreter, wire
 from .episode import EpisodeServer
+from .light import Message
 from .room import require_room
-from .shell import FIONREAD, Shell, ShellJob, change_folder, new_token
+from .shell import Shell, ShellJob, change_folder, new_token
 
 _PRELOADED = (
     "collections",
@@ -54,55 +52,44 @@ _LOOK_EVERY = 0.0005
 class PythonShell(Shell):
     """The persistent interpreter, with the interface of a persistent bash."""
 
-    def __init__(
-        self, out: int, config: dict[str, Any], cwd: str, become_agent: Callable[..., None]
-    ) -> None:
+    def __init__(self, out: int, config: Message, cwd: str) -> None:
         ShellJob.__init__(self, out, config["env"])
         self._line, self._far_end = socket.socketpair()
-        self._pending = memoryview(b"")
-        self._token = self._next_token = new_token()
+        # at the server's own end a report may wait instead
+        self._queue = self._far_end.fileno()
+        change_folder(cwd)
         if config["lent"]:
-            change_folder(cwd)
             self.pid = os.fork()
             if self.pid == 0:
-                _become_interpreter(self._far_end.fileno(), self._out, config, become_agent)
+                _become_interpreter(self._queue, out, config, self.become_agent)
         else:
-            self._spawn(
-                ["python3", "-s", "-B", "-c", python_interpreter.BOOT], cwd, self._far_end.fileno()
-            )
+            ends = {1: out, 2: out, python_interpreter.LINE_FD: self._queue}
+            self._execute("python3", ["python3", "-s", "-B", "-c", python_interpreter.BOOT], ends)
             if not self.dead:
                 self._line.sendall(len(config["texts"]).to_bytes(8, "big") + config["texts"])
         self.done_fd = self._line.fileno()
-        self._actions = os.dup(self.done_fd)
+        self.actions = os.dup(self.done_fd)
         os.set_blocking(self.done_fd, False)
 
-    @property
-    def unread(self) -> bool:
-        """True until the interpreter has read the whole action. At the server's own end a report
-        may wait instead."""
-        return bool(self._pending) or any(fcntl.ioctl(self._far_end, FIONREAD, bytes(4)))
-
     def begin(self, action: bytes, *, by_agent: bool = False) -> None:
-        self._request(b"X", action)
-
-    def branch(self, line: socket.socket) -> None:
-        self._request(b"B", b"", line.fileno())
+        self.request(b"X", action)
 
     def close(self) -> None:
         self._line.close()
         self._far_end.close()
-        os.close(self._actions)
+        os.close(self.actions)
 
-    def _request(self, kind: bytes, payload: bytes, *fds: int) -> None:
+    def request(self, kind: bytes, payload: bytes, *fds: int) -> None:
+        """Send the interpreter a frame."""
         self._token, self._partial, self.exit_code = new_token(), b"", None
         head = python_interpreter.FRAME.pack(self._token, kind, len(payload))
         try:
-            socket.send_fds(self._line, [head], list(fds))
+            socket.send_fds(self._line, [head], fds)
         except OSError as error:
             require_room(error)
             # it has gone, or reads nothing: the action ends with its process, or at the time limit
             payload = b""
-        self._pending = memoryview(payload)
+        self.pending = memoryview(payload)
         if payload:
             self.write_pending()
 
@@ -112,11 +99,11 @@ class PythonEpisodeServer(EpisodeServer):
     """The time when the open branch was made; None if no branch is open."""
 
     def _start_shell(self) -> Shell:
-        shell = PythonShell(self._out_write, self._config, self._cwd, self._world.become_agent)
+        shell = PythonShell(self._out_write, self._config, self._cwd)
         self._mark, self._branch_mark = self._table.mark(), None
         return shell
 
-    def _op_branch(self, head: dict[str, Any], payload: bytes) -> None:
+    def _op_branch(self, head: Message, payload: bytes) -> Message | None:
         """End the last branch with all that it started. Make another branch and send the host the
         line to it.
 
@@ -124,57 +111,49 @@ class PythonEpisodeServer(EpisodeServer):
         """
         self._end_branch()
         if head.get("end"):
-            wire.send(self._sock, {})
-            return
+            return {}
         self._reap()
-        job = self._live_shell()
-        assert isinstance(job, PythonShell)
+        assert self._shell
+        shell = self._live_shell(self._shell)
+        assert isinstance(shell, PythonShell)
         self._branch_mark, self._jobs_alive = self._table.mark(), True
-        with contextlib.ExitStack() as lines:
-            for _ in range(_FORKS):
-                line = lines.enter_context(self._fork_branch(job))
-                if job.exit_code == 0 or job.dead:
-                    break
-                _require_room()
+        for _ in range(_FORKS):
+            line, branch_end = socket.socketpair()
+            with branch_end:
+                shell.request(b"B", b"", branch_end.fileno())
+                if not self._wait(shell, _FORKING):
+                    processes.kill(shell.pid)
+                    self._wait(shell, _LAST_DEATH)
+            if shell.exit_code == 0 or shell.dead:
+                break
+            _require_room()
+        with line:
             wire.send(self._sock, {}, b"", (line.fileno(),))
-
-    def _fork_branch(self, job: PythonShell) -> socket.socket:
-        """Have the interpreter fork a branch, and return the line to it; the job's `exit_code` says
-        whether there is one."""
-        line, branch_end = socket.socketpair()
-        with branch_end:
-            job.branch(branch_end)
-            if not self._wait(job, _FORKING):
-                processes.kill(job.pid)
-                self._wait(job, _LAST_DEATH)
-        return line
+        return None
 
     def _end_branch(self) -> None:
         """End a branch that has not been ended: kill its processes, again until none is left."""
         until = time.monotonic() + _LAST_DEATH
-        while self._branch_mark is not None and (
-            left := self._table.look_again(self._branch_processes)
-        ):
+        while self._branch_mark and (alive := self._table.look_again(self._branch_processes)):
             if time.monotonic() > until:
                 self._kill_all()
                 break
-            processes.send(left, signal.SIGKILL)
+            processes.send(alive, signal.SIGKILL)
             time.sleep(_LOOK_EVERY)
         self._mark, self._branch_mark = self._table.mark(), None
 
     def _branch_processes(self) -> list[processes.Process]:
         """Return the processes started since the branch, except the interpreter and those of
         earlier actions' jobs: these live on."""
-        alive, interpreter = self._table.all(), self._job.pid if self._job else 0
-        assert self._branch_mark is not None
-        jobs = {p.pid for p in alive if not self._branch_mark.precedes(p)} - {interpreter}
-        while more := {p.pid for p in alive if p.parent in jobs} - jobs - {interpreter}:
-            jobs |= more
-        return [p for p in alive if p.pid not in jobs and p.pid != interpreter]
+        alive = [process for process in self._table.all() if process.pid not in self.session]
+        assert self._branch_mark
+        jobs = [process.pid for process in alive if not self._branch_mark.precedes(process)]
+        jobs_alive = processes.with_descendants(alive, jobs)
+        return [process for process in alive if process.pid not in jobs_alive]
 
 
 def _become_interpreter(
-    line: int, out: int, config: dict[str, Any], become_agent: Callable[..., None]
+    line: int, out: int, config: Message, become_agent: Callable[..., None]
 ) -> None:
     """In the child: give up what executing a program would take away. Never returns."""
     try:
@@ -197,7 +176,7 @@ def _become_interpreter(
         os._exit(1)
 
 
-def prepare(config: dict[str, Any]) -> dict[str, Any]:
+def prepare(config: Message) -> Message:
     """In the supervisor, while imports still work: load what every interpreter would load by
     itself, or encode the modules."""
     if not config["lent"]:
@@ -205,8 +184,8 @@ def prepare(config: dict[str, Any]) -> dict[str, Any]:
     for name in _PRELOADED:
         importlib.import_module(name)
     site.main()
-    path, finders = [entry for entry in sys.path if entry not in ("", "/")], list(sys.meta_path)
-    return {**config, "imports": (path, finders)}
+    path = [entry for entry in sys.path if entry not in ("", "/")]
+    return {**config, "imports": (path, list(sys.meta_path))}
 
 
 def _require_room() -> None:

@@ -34,7 +34,8 @@ from . import kernel, spawn
 from .room import NO_ROOM
 
 DONE_FD, ACTION_FD = 200, 201
-FIONREAD = 0x541B
+_FIONREAD = 0x541B
+_MOST_READ, _LONGEST_REPORT = 1 << 13, 64
 _LOOP = "; ".join(
     [
         "[[ ${__intercode[8]-} ]] || { while { __intercode[3]=${__intercode[3]:-$?}; } 2>&200",
@@ -153,34 +154,51 @@ class ShellJob:
     """A child process. The episode server calls `set_ended` when the process has ended."""
 
     pid = 0
-    done_fd: int | None = None
+    done_fd: int
     become_agent: Callable[..., None]
     """`become_agent` of the episode's world."""
     bash: tuple[str, ...] = ("bash",)
     """The command that starts bash: its name, or the path of a bash that is lent to an image
     without one."""
 
-    def __init__(self, out: int, env: dict[str, str]) -> None:
-        self._out = out
-        self._env = env
-        self._partial = b""
-        self.exit_code: int | None = None
-        self.dead = False
+    exit_code: int | None = None
+    dead = False
+    _partial = b""
+    """What the program reported last."""
+
+    def __init__(self, out: int, env: Mapping[str, str]) -> None:
+        self._out, self._env = out, env
 
     def set_ended(self, status: int) -> None:
-        self.dead = True
-        self.exit_code = os.waitstatus_to_exitcode(status)
+        self.dead, self.exit_code = True, os.waitstatus_to_exitcode(status)
 
-    def _spawn(self, argv: list[str], cwd: str, done: int, actions: int | None = None) -> None:
+    def close(self) -> None:
+        os.close(self.done_fd)
+
+    def _spawn(self, argv: list[str], cwd: str, ends: Mapping[int, int]) -> None:
+        """Start a program of the session, which reports on a pipe, in a folder."""
+        self.done_fd, done = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self.done_fd, False)
         change_folder(cwd)
-        ends = {1: self._out, 2: self._out, DONE_FD: done, ACTION_FD: actions}
-        self._execute(argv[0], argv, ends)
+        try:
+            self._execute(argv[0], argv, {1: self._out, 2: self._out, DONE_FD: done, **ends})
+        finally:
+            os.close(done)
+
+    def read_reports(self) -> bool:
+        """Read what the program reports. Return False when nobody can send more."""
+        try:
+            text = os.read(self.done_fd, _MOST_READ)
+        except BlockingIOError:
+            return True
+        self._partial = (self._partial + text)[-_MOST_READ - _LONGEST_REPORT :]
+        return bool(text)
 
     def _execute(
         self,
         program: str,
         argv: list[str],
-        ends: Mapping[int, int | None],
+        ends: Mapping[int, int],
         prepare_more: Callable[[], object] = lambda: None,
     ) -> None:
         """Start a program as the agent, with this process's descriptors `ends` as its own. Raises
@@ -189,26 +207,28 @@ class ShellJob:
         If a program cannot be executed, print the error as a shell would: the agent may have
         removed it, even bash itself.
         """
-        command = [*self.bash, *argv[1:]] if program == "bash" else argv
+        command = argv
+        if program == "bash":
+            command = [*self.bash, *argv[1:]]
+            program = command[0]
 
         def prepare() -> None:
             os.setsid()
             os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
             for fd, end in ends.items():
-                if end is not None:
-                    os.dup2(end, fd)
+                os.dup2(end, fd)
             kernel.reset_signals()
             self.become_agent(executes=True)
             prepare_more()
 
         try:
-            self.pid = spawn.spawn(
-                prepare, command[0] if program == "bash" else program, command, self._env
-            )
+            self.pid = spawn.spawn(prepare, program, command, self._env)
         except OSError as error:
             if error.errno in NO_ROOM:
                 raise
-            self.dead, self.exit_code = True, 127 if isinstance(error, FileNotFoundError) else 126
+            self.dead, self.exit_code = True, 126
+            if isinstance(error, FileNotFoundError):
+                self.exit_code = 127
             with contextlib.suppress(BlockingIOError):
                 os.write(self._out, f"{argv[0]:.1000}: {error.strerror}\n".encode(errors="replace"))
 
@@ -221,89 +241,80 @@ class Shell(ShellJob):
         """Make, ahead of the first, what all sessions are started with."""
         spawn.as_arrays([*cls.bash, *_SESSION[1:]], env)
 
-    def __init__(self, out: int, env: dict[str, str], cwd: str) -> None:
+    pending = memoryview(b"")
+    """The rest of a long action, which is still to be written to `actions`."""
+    _traced = False
+
+    def __init__(self, out: int, env: Mapping[str, str], cwd: str) -> None:
         super().__init__(out, env)
-        self.done_fd, done = os.pipe2(os.O_CLOEXEC)
-        actions, self._actions = os.pipe2(os.O_CLOEXEC)
+        actions, self.actions = os.pipe2(os.O_CLOEXEC)
         try:
-            self._spawn(_SESSION, cwd, done, actions)
+            self._spawn(_SESSION, cwd, {ACTION_FD: actions})
         finally:
-            os.close(done)
             os.close(actions)
-        os.set_blocking(self.done_fd, False)
-        os.set_blocking(self._actions, False)
+        os.set_blocking(self.actions, False)
+        self._queue = self.actions
         self._token = self._next_token = new_token()
-        self._pending = memoryview((_START + _LOOP + _ROUNDS).encode())
-        self._traced = False
+        self.pending = memoryview((_START + _LOOP + _ROUNDS).encode())
         self.write_pending()
 
     @property
-    def pending_fd(self) -> int | None:
-        """The descriptor to which the rest of a long action is still to be written."""
-        return self._actions if self._pending else None
-
-    @property
     def unread(self) -> bool:
-        """True until bash has read the whole action."""
-        return bool(self._pending) or any(fcntl.ioctl(self._actions, FIONREAD, bytes(4)))
-
-    @property
-    def pipes(self) -> tuple[int, int]:
-        """The episode server's ends of the pipes for reports and actions."""
-        return self.done_fd or 0, self._actions
+        """True until the session has read the whole action."""
+        return bool(self.pending) or any(fcntl.ioctl(self._queue, _FIONREAD, bytes(4)))
 
     def begin(self, action: bytes, *, by_agent: bool = False) -> None:
         """Send an action. Without an action bash only reports, and `$?` stays."""
         self._token, self._next_token = self._next_token, new_token()
         self._partial, self.exit_code = b"", None
-        self._traced = self._traced or (by_agent and _TRACES.search(action) is not None)
-        if by_agent and (self._traced or _BREAKS.search(b"\n" + action)):
-            quoted = os.fsencode(shlex.quote(os.fsdecode(action)))
-            action = (_TRACED if self._traced else _BREAKING) % quoted
+        wrapper = b""
+        if by_agent:
+            self._traced = self._traced or _TRACES.search(action) is not None
+            if self._traced:
+                wrapper = _TRACED
+            elif _BREAKS.search(b"\n" + action):
+                wrapper = _BREAKING
+        if wrapper:
+            action = wrapper % os.fsencode(shlex.quote(os.fsdecode(action)))
         if not action:
             message = _READ_NOTHING
         elif action.isascii():
             message = b"-N%010d" % len(action) + action
         else:
             message = _READ_BYTES + action + b"\0"
-        self._pending = memoryview(self._token + message)
+        self.pending = memoryview(self._token + message)
         self.write_pending()
 
     def write_pending(self) -> None:
         try:
-            self._pending = self._pending[os.write(self._actions, self._pending) :]
+            self.pending = self.pending[os.write(self.actions, self.pending) :]
         except BlockingIOError:
             pass
         except OSError:
-            self._pending = memoryview(b"")
+            self.pending = memoryview(b"")
 
     def read_reports(self) -> bool:
         """Read reports, "status token"; ignore those of other actions or of none. Return False when
         nobody can send more."""
-        try:
-            text = os.read(self.done_fd or 0, 4096)
-        except BlockingIOError:
-            return True
-        *lines, rest = (self._partial + text).split(b"\n")
-        self._partial = rest[-64:]
+        is_open = super().read_reports()
+        *lines, rest = self._partial.split(b"\n")
+        self._partial = rest[-_LONGEST_REPORT:]
         for words in map(bytes.split, lines):
             if len(words) > 1 and words[-2].isdigit() and words[-1] == self._token:
                 self.exit_code = int(words[-2][:4])
-        return bool(text)
+        return is_open
 
     @property
     def finished(self) -> bool:
         return self.dead or self.exit_code is not None
 
     def close(self) -> None:
-        os.close(self.done_fd or 0)
-        os.close(self._actions)
+        super().close()
+        os.close(self.actions)
 
     def restore_action(self, state: bytes, status: int) -> bytes:
         """Return the action that gives this shell the captured state of another."""
-        self._traced = (
-            re.search(rb"^declare -a __intercode=.*\[6\]=", state, re.MULTILINE) is not None
-        )
+        self._traced = bool(re.search(rb"(?m)^declare -a __intercode=.*\[6\]=", state))
         head = b"exec 9>&1 >/dev/null 2>&1\nunset %b\n" % " ".join(self._env).encode()
         tail = b"\nexec >&9 2>&9 9>&-; __intercode[0]=%b; (exit %d)" % (self._next_token, status)
         return head + state + tail
@@ -313,40 +324,20 @@ class Program(ShellJob):
     """A program for one action. A bash of the stateless session also reports its folder when it
     ends."""
 
-    pending_fd = None
-
-    def __init__(self, out: int, env: dict[str, str], cwd: str, argv: list[str]) -> None:
+    def __init__(self, out: int, env: Mapping[str, str], cwd: str, argv: list[str]) -> None:
         super().__init__(out, env)
-        self.done_fd, done = os.pipe2(os.O_CLOEXEC)
-        try:
-            self._spawn(argv, cwd, done)
-        finally:
-            os.close(done)
-        os.set_blocking(self.done_fd, False)
-
-    def read_reports(self) -> bool:
-        try:
-            text = os.read(self.done_fd or 0, 1 << 13)
-        except BlockingIOError:
-            return True
-        self._partial = (self._partial + text)[-(1 << 13) :]
-        return bool(text)
+        self._spawn(argv, cwd, {})
 
     @property
     def finished(self) -> bool:
         return self.dead
 
-    @property
-    def last_cwd(self) -> str | None:
+    def last_cwd(self) -> str:
+        """Return the folder that bash reported, or nothing."""
         self.read_reports()
-        return (
-            os.fsdecode(self._partial.removesuffix(b"\n"))
-            if self._partial.startswith(b"/")
-            else None
-        )
-
-    def close(self) -> None:
-        os.close(self.done_fd or 0)
+        if not self._partial.startswith(b"/"):
+            return ""
+        return os.fsdecode(self._partial.removesuffix(b"\n"))
 
 
 class Command(ShellJob):
@@ -360,16 +351,19 @@ class Command(ShellJob):
     def __init__(
         self, argv: list[str], env: dict[str, str], *, reads: bool, user: list[int] | None
     ) -> None:
-        pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(4 if reads else 3)]
-        (self.stdout, out), (self.stderr, err), (reports, self._report) = pipes[:3]
+        self.stdout, out = os.pipe2(os.O_CLOEXEC)
+        self.stderr, err = os.pipe2(os.O_CLOEXEC)
+        reports, self._report = os.pipe2(os.O_CLOEXEC)
         super().__init__(err, env)
-        self.limits: set[str] = set()
-        stdin, feeder = pipes[3] if reads else (None, None)
-        ours = [end for end in (out, err, stdin) if end is not None]
-        self._host_ends = [end for end in (reports, feeder) if end is not None]
+        self.limits = set[str]()
+        ends, self._host_ends = {1: out, 2: err}, [reports]
+        if reads:
+            ends[0], feeder = os.pipe2(os.O_CLOEXEC)
+            self._host_ends.append(feeder)
+        ours = [*ends.values()]
         self.ends = (self.stdout, self.stderr, *self._host_ends)
-        for end in (self.stdout, self.stderr):
-            os.set_blocking(end, False)
+        os.set_blocking(self.stdout, False)
+        os.set_blocking(self.stderr, False)
 
         def prepare_more() -> None:
             kernel.adopt_orphans()
@@ -377,8 +371,7 @@ class Command(ShellJob):
                 kernel.become(*user)
 
         try:
-            program = find_program(argv[0], env)
-            self._execute(program, argv, {0: stdin, 1: out, 2: err}, prepare_more)
+            self._execute(find_program(argv[0], env), argv, ends, prepare_more)
         except OSError:
             ours += [*self.ends, self._report]
             raise
@@ -395,7 +388,9 @@ class Command(ShellJob):
         """Tell the host how the program ended: its status, 128 + N after the signal N, and the
         limits hit."""
         code = self.exit_code or 0
-        words = [str(code if code >= 0 else 128 - code), *sorted(self.limits)]
+        if code < 0:
+            code = 128 - code
+        words = [str(code), *sorted(self.limits)]
         with contextlib.suppress(BrokenPipeError):  # the host has given up
             os.write(self._report, " ".join(words).encode())
         os.close(self._report)
@@ -404,11 +399,12 @@ class Command(ShellJob):
 def find_program(name: str, env: Mapping[str, str]) -> str:
     """Return the path of a program on the PATH of `env`; the name itself if there is none, or if it
     is a path."""
-    folders = [] if "/" in name else env.get("PATH", os.defpath).split(":")
-    paths = (f"{folder or '.'}/{name}" for folder in folders)
-    return next(
-        (path for path in paths if os.access(path, os.X_OK) and not os.path.isdir(path)), name
-    )
+    if "/" not in name:
+        for folder in env.get("PATH", os.defpath).split(":"):
+            path = f"{folder or '.'}/{name}"
+            if os.access(path, os.X_OK) and not os.path.isdir(path):
+                return path
+    return name
 
 
 def stateless_command(action: bytes) -> list[str]:

@@ -24,15 +24,14 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Container
 
 from . import kernel, mounts, namespaces, spawn, wire
 from .episode import TIME, EpisodeServer
-from .light import Any, NamedTuple, NoReturn, signal, socket
+from .light import Message, NamedTuple, NoReturn, signal, socket
 from .room import NO_ROOM
-from .shell import Shell, ShellJob
+from .shell import Shell, ShellJob, find_program
 
-_NETWORK_FILES = ("etc/hosts", "etc/hostname", "etc/resolv.conf")
 _EPISODES = 512
 _QUIET = 0.02
 """Seconds without a request after which a spare starts: whoever plays without pause needs the
@@ -43,9 +42,8 @@ class Spare(NamedTuple):
     """An episode server, requested at a time, that will start when the episode numbered `beside` is
     quiet."""
 
-    head: dict[str, Any]
+    head: Message
     fds: list[int]
-    beside: int
     requested: float
 
 
@@ -53,7 +51,7 @@ class Supervisor:
     def __init__(
         self,
         control: socket.socket,
-        config: dict[str, Any],
+        config: Message,
         server: type[EpisodeServer],
         seccomp: bytes,
     ) -> None:
@@ -62,9 +60,9 @@ class Supervisor:
         self._children = os.open(
             f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC
         )
-        self._pids: dict[int, int] = {}
+        self._pids = dict[int, int]()
         self._has_network = False
-        self._spares: dict[int, Spare] = {}
+        self._spares = dict[int, Spare]()
         self._times = os.memfd_create("times")
         """A file with a `TIME` for each episode: when it last replied, or, while it answers a
         request, the negative of when that came. Two with one offset delay each other's spares."""
@@ -86,7 +84,7 @@ class Supervisor:
         gc.collect()
         gc.freeze()
         while True:
-            rest = self._start_spares() if self._spares else None
+            rest = self._start_spares()
             if rest is not None and not select.select([self._control], [], [], rest)[0]:
                 continue
             try:
@@ -95,7 +93,7 @@ class Supervisor:
                 return
             number = head["number"]
             if head["op"] == "spare":
-                self._spares[number] = Spare(head, fds, head["beside"], time.monotonic())
+                self._spares[number] = Spare(head, fds, time.monotonic())
             elif head["op"] == "start":
                 # killed first, waited for last: it dies while the new server is built
                 old = head.get("replaces")
@@ -116,7 +114,7 @@ class Supervisor:
         start, None if there are no more."""
         rests = []
         for number, spare in list(self._spares.items()):
-            written = os.pread(self._times, TIME.size, self._offset(spare.beside))
+            written = os.pread(self._times, TIME.size, _offset(spare.head["beside"]))
             (replied,), now = TIME.unpack(written), time.monotonic()
             if replied < 0:  # look more rarely the longer it takes
                 rests.append(max(_QUIET, (now + replied) / 4))
@@ -127,49 +125,74 @@ class Supervisor:
                 self._start(spare.head, spare.fds)
         return min(rests, default=None)
 
-    def _offset(self, number: int) -> int:
-        return number % _EPISODES * TIME.size
-
-    def _start(self, head: dict[str, Any], fds: list[int]) -> None:
+    def _start(self, head: Message, fds: list[int]) -> None:
+        """Start an episode server with the server's end of a socket, and for a copy the upper
+        folder of the other episode."""
+        sock = socket.socket(fileno=fds[0])
         try:
-            self._make_network()
-            pid = kernel.clone(namespaces.clone_flags(self._config))
+            pid = self._clone(head, *fds[1:])
             if pid == 0:
-                kernel.die_with_parent()
-                os.close(self._control.fileno())
-                for fd in [fd for spare in self._spares.values() for fd in spare.fds]:
-                    os.close(fd)
-                sock, inherited = socket.socket(fileno=fds[0]), fds[1] if len(fds) > 1 else None
-                config = self._config_of(head)
-                run_server(
-                    self._server,
-                    sock,
-                    config,
-                    lambda: namespaces.enter(config, self._seccomp, inherited),
-                )
-            self._pids[head["number"]], self._has_network = pid, False
-            with contextlib.suppress(OSError):
-                self._make_network()  # the next one's, while this one builds its files
+                self._run_server(head, sock, *fds[1:])
+            self._pids[head["number"]] = pid
         except OSError as error:
-            with contextlib.closing(socket.socket(fileno=os.dup(fds[0]))) as line:
-                wire.send(line, refusal(error))
-        for fd in fds:
+            wire.send(sock, _refusal(error))
+        sock.close()
+        for fd in fds[1:]:
             os.close(fd)
 
-    def _config_of(self, head: dict[str, Any]) -> dict[str, Any]:
-        offset = self._offset(head["number"])
-        os.pwrite(self._times, TIME.pack(0.0), offset)
-        return {
-            **self._config,
-            "cwd": head["cwd"],
-            "sealed": head["sealed"],
-            "times": (self._times, offset),
-        }
+    def _clone(self, head: Message, inherited: int | None = None) -> int:
+        """Fork the process that becomes an episode server; return its pid, and 0 in the child."""
+        self._make_network()
+        pid = kernel.clone(namespaces.clone_flags(self._config))
+        if pid:
+            self._has_network = False
+            with contextlib.suppress(OSError):
+                self._make_network()  # the next one's, while this one builds its files
+        return pid
 
     def _make_network(self) -> None:
         if self._config["own_network"] and not self._has_network:
             namespaces.make_network(self._config)
             self._has_network = True
+
+    def _run_server(self, head: Message, sock: socket.socket, *inherited: int) -> NoReturn:
+        """In the clone: enter the agent's world, start the agent's session, and serve the episode
+        until its end.
+
+        The agent's shell is started on the server's processor. Otherwise the kernel would move the
+        new program to the idlest processor, and two processes that wake each other across
+        processors are slow until the kernel brings them together: the first steps of an episode
+        took twice as long. Before and after, the server may run wherever the supervisor may, and
+        the agent's processes anywhere: held to one processor for the whole start, two episode
+        servers waited for each other.
+        """
+        try:
+            kernel.die_with_parent()
+            self._control.close()
+            for spare in self._spares.values():
+                for fd in spare.fds:
+                    os.close(fd)
+            offset = _offset(head["number"])
+            os.pwrite(self._times, TIME.pack(0.0), offset)
+            config = {**self._config, **head, "times": (self._times, offset)}
+            world = self._enter(config, *inherited)
+            everywhere = os.sched_getaffinity(0)
+            _run_on({kernel.current_processor()}, 0)
+            episode = self._server(sock, config, world)
+            wire.send(sock, {"ready": True, "copied": world.copied})
+        except Exception as error:
+            wire.send(sock, _refusal(error))
+            os._exit(1)
+        try:
+            _run_on(everywhere, 0, *episode.session)
+            with world.as_agent():  # if the session's process is the agent's already
+                _run_on(everywhere, *episode.session)
+            episode.serve()
+        finally:
+            os._exit(0)
+
+    def _enter(self, config: Message, inherited: int | None = None) -> namespaces.EpisodeWorld:
+        return namespaces.enter(config, self._seccomp, inherited)
 
     def _end(self, number: int | None, *, wait: bool) -> None:
         """Kill an episode server. If `wait`, reap it with the orphans that it left, and forget
@@ -181,59 +204,38 @@ class Supervisor:
             return
         pid = self._pids[number]
         os.kill(pid, signal.SIGKILL)
-        dead = {os.waitpid(pid, 0)[0]} if wait else set()
+        if not wait:
+            return
+        os.waitpid(pid, 0)
+        dead = {pid}
         while dead:
-            self._pids = {number: pid for number, pid in self._pids.items() if pid not in dead}
+            self._forget(dead)
             os.lseek(self._children, 0, os.SEEK_SET)
-            orphans = set(map(int, kernel.read_all(self._children).split())) - set(
-                self._pids.values()
-            )
+            orphans = set(map(int, kernel.read_all(self._children).split()))
+            orphans.difference_update(self._pids.values())
             for orphan in orphans:
                 os.kill(orphan, signal.SIGKILL)
             dead = {os.waitpid(-1, 0)[0] for _ in orphans}
 
-
-def run_server(
-    server: type[EpisodeServer],
-    sock: socket.socket,
-    config: dict[str, Any],
-    enter: Callable[[], namespaces.EpisodeWorld],
-) -> NoReturn:
-    """In the clone: `enter` the agent's world, start the agent's session, and serve the episode
-    until its end.
-
-    The agent's shell is started on the server's processor. Otherwise the kernel would move the new
-    program to the idlest processor, and two processes that wake each other across processors are
-    slow until the kernel brings them together: the first steps of an episode took twice as long.
-    Before and after, the server may run wherever the supervisor may, and the agent's processes
-    anywhere: held to one processor for the whole start, two episode servers waited for each other.
-    """
-    try:
-        world = enter()
-        everywhere = os.sched_getaffinity(0)
-        _run_on({kernel.current_processor()}, 0)
-        episode = server(sock, config, world)
-        wire.send(sock, {"ready": True, "copied": world.copied})
-    except Exception as error:
-        wire.send(sock, refusal(error))
-        os._exit(1)
-    try:
-        _run_on(everywhere, 0, *episode.session)
-        with world.as_agent():  # if the session's process is the agent's already
-            _run_on(everywhere, *episode.session)
-        episode.serve()
-    finally:
-        os._exit(0)
+    def _forget(self, dead: Container[int]) -> None:
+        self._pids = {number: pid for number, pid in self._pids.items() if pid not in dead}
 
 
-def refusal(error: Exception) -> dict[str, str]:
+def _offset(number: int) -> int:
+    """Return the place of an episode in the file of times."""
+    return number % _EPISODES * TIME.size
+
+
+def _refusal(error: Exception) -> Message:
     """Return the message that the host gets in place of `ready`.
 
     `later`: the machine has no room now, since processes of the last episode are still dying, or
     other episodes have many.
     """
-    later = isinstance(error, OSError) and error.errno in NO_ROOM
-    return {"later" if later else "failed": f"{type(error).__name__}: {error}"}
+    key = "failed"
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        key = "later"
+    return {key: f"{type(error).__name__}: {error}"}
 
 
 def _run_on(processors: set[int], *pids: int) -> None:
@@ -266,17 +268,11 @@ def main_in_container() -> None:
     control = socket.socket(socket.AF_UNIX)
     control.connect(wire.LINE)
     config, seccomp, _ = wire.receive_with_fds(control, 1 << 20)
-    folders = config["env"].get("PATH", os.defpath).split(":")
-    shells = [
-        name
-        for name in ("bash", "sh")
-        if any(os.access(f"{folder}/{name}", os.X_OK) for folder in folders)
-    ]
-    if not shells:
-        wire.send(control, {"shell": False})
-        return
-    lend_bash = "bash" not in shells
+    lend_bash = find_program("bash", config["env"]) == "bash"
     if lend_bash:
+        if find_program("sh", config["env"]) == "sh":
+            wire.send(control, {"shell": False})
+            return
         bundle = wire.BUNDLE
         ShellJob.bash = (
             f"{bundle}/loader",
@@ -286,11 +282,12 @@ def main_in_container() -> None:
             "bash",
             f"{bundle}/shell",
         )
+    network_files = ["etc/hosts", "etc/hostname"]
+    if not config["own_network"]:
+        network_files.append("etc/resolv.conf")
     try:
         config, server = _choose_server(config)
-        mounts.build_container_root(
-            _NETWORK_FILES[:2] if config["own_network"] else _NETWORK_FILES, lend_bash
-        )
+        mounts.build_container_root(network_files, lend_bash)
         namespaces.leave_user_namespace()
         supervisor = Supervisor(control, config, server, seccomp)
     except OSError as error:
@@ -300,7 +297,7 @@ def main_in_container() -> None:
     supervisor.serve()
 
 
-def _choose_server(config: dict[str, Any]) -> tuple[dict[str, Any], type[EpisodeServer]]:
+def _choose_server(config: Message) -> tuple[Message, type[EpisodeServer]]:
     """Return the configuration and the class of episode servers. Shells don't import the Python
     one, which takes memory."""
     if config["program"] == "bash":
