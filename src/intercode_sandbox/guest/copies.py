@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import stat
 
-from . import layers
+from . import kernel, layers
 from .light import NamedTuple
 
 _SMALL = 1 << 16
@@ -49,40 +49,34 @@ class Copies:
 
         The limit is in bytes, for all names together; each file's entry counts as a page.
         """
-        entries = dict[str, Entry]()
-        size = self.bytes
-        waiting = [name]
-        paths = dict[tuple[int, int], str]()
+        entries, paths = dict[str, Entry](), dict[tuple[int, int], str]()
+        size, waiting = self.bytes, [name]
         while waiting:
             path = waiting.pop()
             info = os.stat(path, dir_fd=self._source, follow_symlinks=False)
             first = paths.setdefault((info.st_dev, info.st_ino), path)
             if stat.S_ISDIR(info.st_mode):
-                folder = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._source)
+                folder = kernel.open_folder(path, self._source)
                 waiting += [f"{path}/{child}" for child in os.listdir(folder)]
                 os.close(folder)
             elif first == path:
                 size += layers.filled_size(self._source, path, info)
             entries[path] = Entry(info, first="" if first == path else first)
             too_large = size + (len(self) + len(entries)) * layers.PAGE > limit
-            if (
-                too_large
-                or path.count("/") >= layers.DEPTH
-                or stat.S_ISCHR(info.st_mode)
-                or stat.S_ISBLK(info.st_mode)
-            ):
+            is_device = stat.S_ISCHR(info.st_mode) or stat.S_ISBLK(info.st_mode)
+            if too_large or is_device or path.count("/") >= layers.DEPTH:
                 return False
         self.bytes = size
         self.names.add(name)
-        self._entries.update(
-            (path, self._with_content(path, entry)) for path, entry in entries.items()
-        )
+        for path, entry in entries.items():
+            self._entries[path] = self._with_content(path, entry)
         return True
 
     def _with_content(self, path: str, entry: Entry) -> Entry:
-        if stat.S_ISLNK(entry.info.st_mode):
+        info = entry.info
+        if stat.S_ISLNK(info.st_mode):
             return entry._replace(text=os.readlink(path, dir_fd=self._source))
-        if not stat.S_ISREG(entry.info.st_mode) or entry.first or entry.info.st_size > _SMALL:
+        if not stat.S_ISREG(info.st_mode) or entry.first or info.st_size > _SMALL:
             return entry
         content = layers.read_begin(self._source, path, _SMALL)
         position, self._end = self._end, self._end + os.pwrite(self._content, content, self._end)
@@ -122,8 +116,7 @@ class Copies:
                 return os.readlink(name, dir_fd=folder) == entry.text
             if entry.position < 0:
                 return False
-            return layers.read_begin(folder, name, _SMALL) == os.pread(
-                self._content, now.st_size, entry.position
-            )
+            content = os.pread(self._content, now.st_size, entry.position)
+            return layers.read_begin(folder, name, _SMALL) == content
         except OSError:
             return False

@@ -309,5 +309,5 @@ def open_inside(root: int, path: str, flags: int, mode: int = 0, *, links: bool 
     return _check(result, path)
 
 
-def open_folder(path: str) -> int:
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def open_folder(path: str, above: int | None = None) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)

@@ -17,7 +17,7 @@ import stat
 from _blake2 import blake2b
 from collections.abc import Callable, Collection, Iterator
 
-from .light import Any
+from .light import Message
 from .room import require_room
 
 DEPTH = 100
@@ -32,10 +32,10 @@ NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 SAME = -1
 """As `owner` of a copy: keep the user and group of each copied file."""
-Changes = dict[str, dict[str, Any]]
+Changes = dict[str, Message]
 Digests = dict[tuple[int, int], str]
 """Device and inode → digest of the content: a file with many names is read once."""
-OTHER: dict[str, Any] = {"type": "other", "mode": 0}
+OTHER: Message = {"type": "other", "mode": 0}
 
 
 Known = Callable[[str, os.stat_result, int], bool | None]
@@ -57,17 +57,16 @@ def diff(
     entries that `is_same` calls equal are not compared again, and the mode of the folder itself is
     not compared. With `names` as well, this holds only for these names in the folder.
     """
-    changes, digests = Changes(), Digests()
+    changes = Changes()
     now, before = _open_folder(upper, tree), _open_folder(lower, tree)
     try:
-        if now is not None and before is not None:
+        if now >= 0 and before >= 0:
             info = os.fstat(now)
             mode = stat.S_IMODE(info.st_mode)
-            if (not is_same or names is not None) and mode != stat.S_IMODE(
-                os.fstat(before).st_mode
-            ):
+            compares_mode = not is_same or names is not None
+            if compares_mode and mode != stat.S_IMODE(os.fstat(before).st_mode):
                 changes["/"] = {"kind": "changed", "type": "dir", "mode": mode}
-            _compare_folders(now, before, "", changes, digests, 0, is_same, names)
+            _compare_folders(now, before, "", changes, Digests(), is_same, names)
             if not _is_unchanged(info, os.fstat(now)):
                 changes["/"] = {"kind": "changed", **OTHER}
     finally:
@@ -77,70 +76,73 @@ def diff(
 
 def _compare_folders(
     upper: int,
-    lower: int | None,
+    lower: int,
     path: str,
     changes: Changes,
     digests: Digests,
-    depth: int,
     is_same: Known | None,
     whole: Collection[str] | None = None,
 ) -> None:
     names = os.listdir(upper)
     for name in names:
-        of_name = is_same if whole is None or name in whole else None
-        _compare(upper, lower, name, f"{path}/{name}", changes, digests, depth, of_name)
+        check = is_same if whole is None or name in whole else None
+        _compare(upper, lower, name, f"{path}/{name}", changes, digests, check)
     if whole is None:
-        whole = os.listdir(lower) if lower is not None and (is_same or _is_opaque(upper)) else ()
+        whole = ()
+        if lower >= 0 and (is_same or _is_opaque(upper)):
+            whole = os.listdir(lower)
     for name in set(whole).difference(names):
         _report_removed(lower, name, f"{path}/{name}", changes)
 
 
 def _compare(
     upper: int,
-    lower: int | None,
+    lower: int,
     name: str,
     path: str,
     changes: Changes,
     digests: Digests,
-    depth: int,
     is_same: Known | None,
 ) -> None:
     now = stat_entry(upper, name)
-    same = is_same(path, now, upper) if is_same and now else False
-    if same is None or (same and now and not stat.S_ISDIR(now.st_mode)):
+    if now and is_same:
+        same = is_same(path, now, upper)
+        if same is None or (same and not stat.S_ISDIR(now.st_mode)):
+            return
+    elif now and _is_whiteout(now):
+        _report_removed(lower, name, path, changes)
         return
     before = stat_entry(lower, name)
-    kind = "added" if before is None else "changed"
-    if now is not None and not is_same and _is_whiteout(now):
-        if before is not None:
-            _report_removed(lower, name, path, changes)
-        return
+    kind = "changed" if before else "added"
     entry = describe_entry(upper, name, now, digests)
-    if before is None or entry != describe_entry(lower, name, before, digests):
+    if entry != describe_entry(lower, name, before, digests):
         changes[path] = {"kind": kind, **entry}
-    inside = _open_folder(upper, name) if now and stat.S_ISDIR(now.st_mode) else None
-    below = _open_folder(lower, name) if before and stat.S_ISDIR(before.st_mode) else None
-    try:
-        if inside is None and below is not None:
-            for child in os.listdir(below):
-                _report_removed(below, child, f"{path}/{child}", changes)
-        elif inside is not None and depth >= DEPTH:
-            changes[path] = {"kind": "added", **OTHER}
-        elif inside is not None:
-            _compare_folders(inside, below, path, changes, digests, depth + 1, is_same)
-    finally:
-        _close(inside, below)
+    inside = _open_folder(upper, name)
+    if inside < 0:
+        _report_content_removed(lower, name, path, changes)
+    elif path.count("/") > DEPTH:
+        changes[path] = {"kind": "added", **OTHER}
+        os.close(inside)
+    else:
+        below = _open_folder(lower, name)
+        try:
+            _compare_folders(inside, below, path, changes, digests, is_same)
+        finally:
+            _close(inside, below)
     if entry == OTHER or not _is_unchanged(now, stat_entry(upper, name)):
         changes[path] = {"kind": kind, **OTHER}
 
 
-def _report_removed(lower: int | None, name: str, path: str, changes: Changes) -> None:
-    before = stat_entry(lower, name)
-    if before is None:
-        return
-    changes[path] = {"kind": "removed", "type": _TYPES.get(stat.S_IFMT(before.st_mode), "other")}
+def _report_removed(lower: int, name: str, path: str, changes: Changes) -> None:
+    if before := stat_entry(lower, name):
+        kind = _TYPES.get(stat.S_IFMT(before.st_mode), "other")
+        changes[path] = {"kind": "removed", "type": kind}
+        _report_content_removed(lower, name, path, changes)
+
+
+def _report_content_removed(lower: int, name: str, path: str, changes: Changes) -> None:
     below = _open_folder(lower, name)
-    if below is not None:
+    if below >= 0:
         for child in os.listdir(below):
             _report_removed(below, child, f"{path}/{child}", changes)
         os.close(below)
@@ -155,13 +157,13 @@ def _is_unchanged(before: os.stat_result | None, now: os.stat_result | None) -> 
 
 def describe_entry(
     folder: int | None, name: str, info: os.stat_result | None, digests: Digests
-) -> dict[str, Any]:
+) -> Message:
     """Return type, mode, and digest or link target of a file; `OTHER` if it is gone or cannot be
     read."""
     if info is None:
         return OTHER
     kind = _TYPES.get(stat.S_IFMT(info.st_mode), "other")
-    entry: dict[str, Any] = {"type": kind, "mode": stat.S_IMODE(info.st_mode)}
+    entry: Message = {"type": kind, "mode": stat.S_IMODE(info.st_mode)}
     try:
         if kind == "file" and info.st_nlink == 1:
             entry["digest"] = _digest(folder, name)
@@ -187,16 +189,15 @@ def _digest(folder: int | None, name: str) -> str:
                 gaps.append((end, position))
             state.update(data)
             end = position + len(data)
-        return blake2b(
-            repr((state.digest(), gaps, os.fstat(fd).st_size)).encode(), digest_size=16
-        ).hexdigest()
+        content = repr((state.digest(), gaps, os.fstat(fd).st_size))
+        return blake2b(content.encode(), digest_size=16).hexdigest()
     finally:
         os.close(fd)
 
 
 def read_begin(folder: int, name: str, size: int) -> bytes:
     """Return the first `size` bytes of a file's content."""
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    fd = _open(name, os.O_NONBLOCK, folder)
     try:
         return os.read(fd, size)
     finally:
@@ -217,8 +218,10 @@ def _filled(fd: int) -> Iterator[tuple[int, bytes]]:
         if _ZEROS not in data:
             yield position, data
         else:
-            pages = ((position + at, data[at : at + PAGE]) for at in range(0, len(data), PAGE))
-            yield from (page for page in pages if page[1] != _ZEROS)
+            for start in range(0, len(data), PAGE):
+                page = data[start : start + PAGE]
+                if page != _ZEROS:
+                    yield position + start, page
         position += len(data)
 
 
@@ -239,7 +242,7 @@ def copy(source: int, target: int, *, skip: Collection[str] = (), owner: int | N
     The names must not exist there. The copies belong to the user and group `owner`, or to those of
     the source (`SAME`).
     """
-    _copy_folder(source, target, target, "", {}, 0, skip, owner)
+    _copy_folder(source, target, target, "", {}, skip, owner)
     copy_stat(target, os.fstat(source))
 
 
@@ -255,23 +258,20 @@ def _copy_folder(
     root: int,
     path: str,
     links: dict[int, str],
-    depth: int,
-    skip: Collection[str] = (),
-    owner: int | None = None,
+    skip: Collection[str],
+    owner: int | None,
 ) -> None:
     if _is_opaque(source):
         os.setxattr(target, OPAQUE, b"y")
     for name in set(os.listdir(source)).difference(skip):
         info = os.stat(name, dir_fd=source, follow_symlinks=False)
         if stat.S_ISDIR(info.st_mode):
-            if depth < DEPTH:
+            if path.count("/") < DEPTH:
                 os.mkdir(name, dir_fd=target)
                 inside, copied = _open_folder(source, name), _open_folder(target, name)
                 try:
-                    if inside is not None and copied is not None:
-                        _copy_folder(
-                            inside, copied, root, f"{path}{name}/", links, depth + 1, (), owner
-                        )
+                    if inside >= 0 and copied >= 0:
+                        _copy_folder(inside, copied, root, f"{path}{name}/", links, (), owner)
                 finally:
                     _close(inside, copied)
         elif info.st_nlink > 1 and info.st_ino in links and not _is_whiteout(info):
@@ -289,9 +289,7 @@ def copy_entry(source: int, target: int, name: str, info: os.stat_result) -> Non
     if stat.S_ISLNK(info.st_mode):
         os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
     elif stat.S_ISREG(info.st_mode):
-        read = os.open(
-            name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=source
-        )
+        read = _open(name, os.O_NONBLOCK, source)
         write = os.open(name, NEW, 0o600, dir_fd=target)
         try:
             _copy_content(read, write)
@@ -303,18 +301,11 @@ def copy_entry(source: int, target: int, name: str, info: os.stat_result) -> Non
         os.mknod(name, info.st_mode, info.st_rdev, dir_fd=target)
 
 
-def _has_holes(info: os.stat_result) -> bool:
-    return info.st_blocks * _BLOCK < info.st_size
-
-
-def _filled_ranges(fd: int, info: os.stat_result) -> Iterator[tuple[int, int]]:
+def _filled_ranges(fd: int) -> Iterator[tuple[int, int]]:
     """Yield begin and end of each part of a file that is not a hole."""
-    if not _has_holes(info):
-        yield 0, info.st_size
-        return
     end = 0
     while (begin := _seek(fd, end, os.SEEK_DATA)) is not None:
-        end = _seek(fd, begin, os.SEEK_HOLE) or info.st_size
+        end = _seek(fd, begin, os.SEEK_HOLE) or begin
         yield begin, end
 
 
@@ -332,16 +323,14 @@ def filled_size(folder: int, path: str, info: os.stat_result) -> int:
     """Return the bytes of the pages that a file fills on a tmpfs."""
     if not stat.S_ISREG(info.st_mode):
         return 0
-    fd = (
-        os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-        if _has_holes(info)
-        else None
-    )
-    try:
-        ranges = [(0, info.st_size)] if fd is None else list(_filled_ranges(fd, info))
-        return sum(end + -end % PAGE - begin // PAGE * PAGE for begin, end in ranges)
-    finally:
-        _close(fd)
+    ranges = [(0, info.st_size)]
+    if info.st_blocks * _BLOCK < info.st_size:
+        fd = _open(path, 0, folder)
+        try:
+            ranges = list(_filled_ranges(fd))
+        finally:
+            os.close(fd)
+    return sum(end + -end % PAGE - begin // PAGE * PAGE for begin, end in ranges)
 
 
 def cover(folder: int, names: Collection[str]) -> None:
@@ -371,9 +360,8 @@ def hide(folder: int, name: str) -> None:
 
 def _copy_content(source: int, target: int) -> None:
     """Copy the content of a file into an empty one; holes stay holes."""
-    size, end = os.fstat(source).st_size, 0
-    while (position := _seek(source, end, os.SEEK_DATA)) is not None:
-        end = _seek(source, position, os.SEEK_HOLE) or position
+    size = os.fstat(source).st_size
+    for position, end in _filled_ranges(source):
         os.lseek(target, position, os.SEEK_SET)
         while position < end and (sent := os.sendfile(target, source, position, end - position)):
             position += sent
@@ -393,14 +381,12 @@ def make_whiteout(folder: int, name: str) -> None:
 def hide_below(folder: int, name: str) -> None:
     """Hide what the layers below contain in this folder's folder `name`, if it exists."""
     inside = _open_folder(folder, name)
-    if inside is not None:
+    if inside >= 0:
         os.setxattr(inside, OPAQUE, b"y")
         os.close(inside)
 
 
-def stat_entry(folder: int | None, name: str) -> os.stat_result | None:
-    if folder is None:
-        return None
+def stat_entry(folder: int, name: str) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError as error:
@@ -408,14 +394,13 @@ def stat_entry(folder: int | None, name: str) -> os.stat_result | None:
         return None
 
 
-def _open_folder(folder: int | None, name: str) -> int | None:
-    if folder is None:
-        return None
+def _open_folder(folder: int, name: str) -> int:
+    """Return a descriptor; -1 if this is no folder, or if the one above is -1 itself."""
     try:
         return _open(name, os.O_DIRECTORY, folder)
     except OSError as error:
         require_room(error)
-        return None
+        return -1
 
 
 def _open(name: str, flags: int, folder: int | None) -> int:
@@ -438,7 +423,7 @@ def _is_opaque(folder: int) -> bool:
         return False
 
 
-def _close(*fds: int | None) -> None:
+def _close(*fds: int) -> None:
     for fd in fds:
-        if fd is not None:
+        if fd >= 0:
             os.close(fd)

@@ -111,7 +111,7 @@ class EpisodeWorld:
         layers.copy(self.files, target)
         _, _, name, copies, _ = self._folders
         if copies:
-            tree = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=target)
+            tree = kernel.open_folder(name, target)
             layers.cover(tree, copies.names)
             os.close(tree)
 

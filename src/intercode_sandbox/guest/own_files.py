@@ -106,15 +106,12 @@ class OwnFiles:
         """Return the changes, as `layers.diff` does."""
         changed = layers.diff(self.root, self.start, ".", self._is_same)
         for path in changed.keys() & _ACCOUNTS:
-            if changed[path] == {
-                **changed[path],
-                "kind": "changed",
-                "type": "file",
-                "mode": _mode(self.start, path),
-            }:
-                before = _number_root(_read(self.start, path), path, self._uid)
-                if before and _read(self.root, path) == before:
-                    del changed[path]
+            info = layers.stat_entry(self.start, path[1:])
+            mode = info and stat.S_IMODE(info.st_mode)
+            same = {**changed[path], "kind": "changed", "type": "file", "mode": mode}
+            before = _number_root(_read(self.start, path), path, self._uid)
+            if changed[path] == same and before and _read(self.root, path) == before:
+                del changed[path]
         return changed
 
     def growth(self) -> int:
@@ -125,7 +122,7 @@ class OwnFiles:
         """Copy the files into the folder `target` as a layer, whose folders hide those of the
         layers below."""
         os.mkdir("tree", dir_fd=target)
-        tree = os.open("tree", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=target)
+        tree = kernel.open_folder("tree", target)
         layers.copy(self.root, tree, skip=self._fixed_names)
         _rewrite_accounts(tree, 0)
         names = os.listdir(tree)
@@ -137,27 +134,19 @@ class OwnFiles:
 
     def adopt(self, source: int) -> None:
         """Replace the files by those of another root, which is the folder `source`."""
-        _remove(
-            [
-                f"{self._root}/{name}"
-                for name in os.listdir(self.root)
-                if name not in self._fixed_names
-            ]
-        )
+        names = set(os.listdir(self.root)) - self._fixed_names
+        _remove([f"{self._root}/{name}" for name in names])
         layers.copy(source, self.root, skip=self._fixed_names, owner=self._uid)
         _rewrite_accounts(self.root, self._uid)
-        above, below = (
-            os.open(SHM[1:], os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
-            for folder in (source, self.root)
-        )
+        above = kernel.open_folder(SHM[1:], source)
+        below = kernel.open_folder(SHM[1:], self.root)
         layers.copy(above, below, owner=self._uid)
         os.close(above)
         os.close(below)
 
     def _size(self) -> int:
-        return sum(_sizes(self.root, ".", 0, self._fixed_names)) + sum(
-            _sizes(self.root, SHM[1:], 0)
-        )
+        size = sum(_sizes(self.root, ".", self._fixed_names))
+        return size + sum(_sizes(self.root, SHM[1:]))
 
     def _list_start(self, path: str) -> None:
         with os.scandir(self._start_path + path) as entries:
@@ -168,7 +157,9 @@ class OwnFiles:
                 self._list_start(f"{path}/{name}")
 
     def _is_same(self, path: str, info: os.stat_result, folder: int = -1) -> bool | None:
-        return None if path in self._fixed else self._stamps.get(path, ())[:2] == _stamp(info)[:2]
+        if path in self._fixed:
+            return None
+        return self._stamps.get(path, ())[:2] == _stamp(info)[:2]
 
     def _compare_stamp(self, path: str, info: os.stat_result) -> None:
         self._touched |= self._stamps.get(path) != _stamp(info)
@@ -178,12 +169,11 @@ class OwnFiles:
     def _restore(self, path: str) -> None:
         unchanged, doomed = set(), []
         folder = os.open(self._root + (path or "/"), os.O_RDONLY | os.O_NOATIME | os.O_CLOEXEC)
-        entries = [
-            (name, os.stat(name, dir_fd=folder, follow_symlinks=False))
-            for name in os.listdir(folder)
-        ]
+        entries = {
+            name: os.stat(name, dir_fd=folder, follow_symlinks=False) for name in os.listdir(folder)
+        }
         os.close(folder)
-        for name, info in entries:
+        for name, info in entries.items():
             child = f"{path}/{name}"
             if child in self._fixed:
                 continue
@@ -205,7 +195,8 @@ class OwnFiles:
                 self._copies.pop(os.lstat(self._start_path + names[0]).st_ino, None)
                 for name in names:
                     os.unlink(self._root + name)
-                for folder, _, name in (path.rpartition("/") for path in names):
+                for path in names:
+                    folder, _, name = path.rpartition("/")
                     self._copy(folder, {name})
 
     def _copy(self, path: str, names: Collection[str]) -> None:
@@ -219,13 +210,9 @@ class OwnFiles:
             if stat.S_ISDIR(info.st_mode):
                 os.mkdir(self._root + child)
                 self._copy(child, self._names[child])
-            elif info.st_ino in self._copies:
-                os.link(
-                    self._root + self._copies[info.st_ino][0],
-                    self._root + child,
-                    follow_symlinks=False,
-                )
-                self._copies[info.st_ino].append(child)
+            elif paths := self._copies.get(info.st_ino):
+                os.link(self._root + paths[0], self._root + child, follow_symlinks=False)
+                paths.append(child)
             else:
                 layers.copy_entry(above, below, name, info)
                 if child in _ACCOUNTS:
@@ -239,7 +226,7 @@ class OwnFiles:
     def _set_attributes(self, path: str) -> None:
         """Give a file or folder the attributes that it has in the start, except its times."""
         target = self._root + path
-        info = os.lstat(self._start_path + (path if path != SHM else ""))
+        info = os.lstat(self._start_path + path.removeprefix(SHM))
         self._times[path] = info.st_mtime_ns
         owner = 0 if path in _MODES else self._uid
         os.chown(target, owner, self._uid, follow_symlinks=False)
@@ -259,9 +246,8 @@ def _rewrite_accounts(root: int, user: int, paths: Iterable[str] = _ACCOUNTS) ->
     """Give the user called root this number in the account files below the folder `root`."""
     for path in paths:
         if text := _read(root, path):
-            fd = kernel.open_inside(
-                root, path, os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK, links=False
-            )
+            flags = os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK
+            fd = kernel.open_inside(root, path, flags, links=False)
             os.write(fd, _number_root(text, path, user))
             os.close(fd)
 
@@ -275,15 +261,11 @@ def _read(root: int, path: str) -> bytes:
         return b""
     try:
         info = os.fstat(fd)
-        return (
-            kernel.read_all(fd) if stat.S_ISREG(info.st_mode) and info.st_size <= _LARGEST else b""
-        )
+        if not stat.S_ISREG(info.st_mode) or info.st_size > _LARGEST:
+            return b""
+        return kernel.read_all(fd)
     finally:
         os.close(fd)
-
-
-def _mode(root: int, path: str) -> int:
-    return stat.S_IMODE(os.stat(path[1:], dir_fd=root, follow_symlinks=False).st_mode)
 
 
 def _remove(paths: list[str]) -> None:
@@ -297,24 +279,23 @@ def _remove(paths: list[str]) -> None:
         os.spawnvp(os.P_WAIT, "rm", ["rm", "-rf", "--", *folders])
 
 
-def _sizes(folder: int, name: str, depth: int, skip: Collection[str] = ()) -> Iterator[int]:
+def _sizes(folder: int, name: str, skip: Collection[str] = (), depth: int = 0) -> Iterator[int]:
     """Yield the bytes that each file below a folder takes on disk, without names in `skip`."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NOATIME | os.O_CLOEXEC
     try:
-        inside = os.open(
-            name,
-            os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NOATIME | os.O_CLOEXEC,
-            dir_fd=folder,
-        )
+        inside = os.open(name, flags, dir_fd=folder)
     except OSError:
         return
     try:
         for child in os.listdir(inside):
             if child not in skip and (info := layers.stat_entry(inside, child)):
                 yield max(info.st_blocks * _BLOCK, mounts.INODE_SHARE)
-                if stat.S_ISDIR(info.st_mode):
-                    yield from (
-                        _sizes(inside, child, depth + 1) if depth < layers.DEPTH else [_TOO_DEEP]
-                    )
+                if not stat.S_ISDIR(info.st_mode):
+                    continue
+                if depth < layers.DEPTH:
+                    yield from _sizes(inside, child, depth=depth + 1)
+                else:
+                    yield _TOO_DEEP
     finally:
         os.close(inside)
 

@@ -259,7 +259,7 @@ class ProcessTable:
 
     @contextlib.contextmanager
     def _folder(self, path: str) -> Iterator[int]:
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.proc)
+        folder = kernel.open_folder(path, self.proc)
         try:
             yield folder
         finally:

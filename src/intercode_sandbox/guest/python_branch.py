@@ -45,11 +45,14 @@ import types
 from collections import abc, deque
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
+from itertools import chain
 from traceback import walk_tb
 from typing import Any, NoReturn
 
 from . import wire_values
 from .python_interpreter import Interpreter, is_action
+from .wire_values import Message
 
 _FOLDER = "/dev/shm"
 _LOOP_ENDS = frozenset(("StopIteration", "StopAsyncIteration", "GeneratorExit"))
@@ -70,35 +73,31 @@ _ASK = wire_values.frame(wire_values.pack({"ask": True}))
 
 
 def serve(interpreter: Interpreter, line: socket.socket) -> None:
-    request, namespace = wire_values.receive(line), interpreter.namespace
+    request = wire_values.receive(line)
     role = request["role"]
     if role == "grader":
         _run_test(request, line)
     elif role == "agent":
-        given = {name for name in request["asked"] if not interpreter.is_agents(name)}
-        AgentSide(namespace, given, request["bind"], request["method"]).serve(line)
+        AgentSide(interpreter, request).serve(line)
     elif role == "about":
         wire_values.send(line, _describe(interpreter, request["name"], request["method"]))
     else:
-        _run_script(namespace, request, line)
+        _run_script(interpreter.namespace, request, line)
 
 
 class AgentSide:
     """The agent's side of a test: makes the calls that the test asks for. The test finds the answer
-    under the name in `bind`, and no name that is `given`; the answer itself finds what the agent
-    had."""
+    under the name in `bind`, and none of the names `asked` that came with the task; the answer
+    itself finds what the agent had."""
 
-    def __init__(
-        self, namespace: dict[str, Any], given: set[str], bind: dict[str, str], method: str
-    ) -> None:
-        self._namespace, self._given = namespace, given
-        self._answers = {
-            name: _to_call(namespace[defined], method)
-            for name, defined in bind.items()
-            if defined in namespace
-        }
-        self._held: list[Any] = []
-        self._batches: dict[int, Iterator[list[Any]]] = {}
+    def __init__(self, interpreter: Interpreter, request: Message) -> None:
+        self._namespace, self._answers = interpreter.namespace, Message()
+        self._given = {name for name in request["asked"] if not interpreter.is_agents(name)}
+        for name, defined in request["bind"].items():
+            if defined in self._namespace:
+                self._answers[name] = _to_call(self._namespace[defined], request["method"])
+        self._held = list[Any]()
+        self._batches = dict[int, Iterator[list[Any]]]()
 
     def serve(self, line: socket.socket) -> None:
         while True:
@@ -111,10 +110,10 @@ class AgentSide:
                 body = _pack_exception(error)
             wire_values.send_raw(line, body)
 
-    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, request: Message) -> Message:
         """Get, set, call, or take items. Arguments that a call changed in place go back, so that a
         test can inspect them."""
-        op, on, encoded, named = request["op"], request["on"], request["args"], request["named"]
+        op, on, encoded = request["op"], request["on"], request["args"]
         if isinstance(on, int):
             target = self._held[on]
         elif on in self._answers:
@@ -124,7 +123,6 @@ class AgentSide:
         else:
             raise NameError(f"name {on!r} is not defined")
         args = [wire_values.decode(tokens, self._open) for tokens in encoded]
-        options = {name: wire_values.decode(tokens, self._open) for name, tokens in named.items()}
         value: Any = None
         if op == "set":
             setattr(target, *args)
@@ -133,25 +131,22 @@ class AgentSide:
         elif op == "next":
             value = next(self._batches.setdefault(on, _in_batches(target)), None)
         else:
+            named = request["named"].items()
+            options = {name: wire_values.decode(tokens, self._open) for name, tokens in named}
             value = target(*args, **options)
-        reply = {"value": wire_values.encode(value, self._hold)}
-        changed = {}
+        changed = Message()
+        reply = {"value": wire_values.encode(value, self._hold), "changed": changed}
         for number, argument in enumerate(args):
             if isinstance(argument, (list, dict, set, bytearray, deque)):
                 now = wire_values.encode(argument, self._hold)
                 if now != encoded[number] or isinstance(argument, set):
                     changed[str(number)] = now
-        return {**reply, "changed": changed} if changed else reply
+        return reply
 
     def _hold(self, value: Any) -> list[Any]:
+        number, kind = len(self._held), type(value).__name__[:_LONGEST_NAME]
         self._held.append(value)
-        return [
-            "handle",
-            0,
-            len(self._held) - 1,
-            type(value).__name__[:_LONGEST_NAME],
-            isinstance(value, abc.Iterator),
-        ]
+        return ["handle", 0, number, kind, isinstance(value, abc.Iterator)]
 
     def _open(self, token: list[Any]) -> Any:
         return self._held[token[2]]
@@ -182,14 +177,11 @@ def _pack_exception(error: BaseException) -> bytes:
         (cls for cls in type(error).__mro__ if getattr(builtins, cls.__name__, None) is cls),
         Exception,
     )
-    try:
+    args, words = None, ""
+    with suppress(BaseException):
         args = wire_values.encode(error.__reduce__()[1])
-    except BaseException:
-        args = None
-    try:
+    with suppress(BaseException):
         words = str(error)[:_LONGEST_WORDS]
-    except BaseException:
-        words = ""
     raised = [base.__name__, type(error).__name__[:_LONGEST_NAME], words]
     try:
         return wire_values.pack({"raised": [*raised, args]})
@@ -205,12 +197,12 @@ def _to_call(defined: Any, method: str) -> Any:
     return defined
 
 
-def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any]:
+def _describe(interpreter: Interpreter, name: str, method: str) -> Message:
     """Return the functions and classes that the agent defined, the last one, whether it defined or
     imported something callable called `name`, and the arguments that this accepts.
 
-    `takes` holds the minimum and maximum number of positional arguments (−1: any number); None if
-    unknown.
+    `takes` holds the minimum and maximum number of positional arguments (−1: any number); it is
+    empty if they are unknown.
     """
     namespace = interpreter.namespace
     defined = [
@@ -221,24 +213,20 @@ def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any
         and interpreter.is_agents(name)
     ]
     value = _to_call(namespace.get(name), method)
-    try:
+    takes = list[int]()
+    with suppress(TypeError, ValueError):
         parameters = inspect.signature(value).parameters.values()
-    except (TypeError, ValueError):
-        takes = None
-    else:
-        positional = [
-            p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        ]
-        least = sum(p.default is p.empty for p in positional)
-        takes = [
-            least,
-            -1 if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(positional),
-        ]
+        takes = [0, 0]
+        for parameter in parameters:
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                takes[0] += parameter.default is parameter.empty
+                takes[1] += 1
+            elif parameter.kind is parameter.VAR_POSITIONAL:
+                takes[1] = -1
     last = interpreter.last_definition
-    last = last if interpreter.is_agents(last) else ""
     return {
         "defined": defined[:_MOST_NAMES],
-        "last": last,
+        "last": last if interpreter.is_agents(last) else "",
         "given": name in namespace and not interpreter.is_agents(name),
         "imported": getattr(namespace.get(name), "__module__", "") != "__main__",
         "callable": callable(value),
@@ -249,7 +237,7 @@ def _describe(interpreter: Interpreter, name: str, method: str) -> dict[str, Any
 # -- scripts and programs --------------------------------------------------------------------------
 
 
-def _run_script(namespace: dict[str, Any], request: dict[str, Any], line: socket.socket) -> None:
+def _run_script(namespace: Message, request: Message, line: socket.socket) -> None:
     """Run a text in a separate process. Send its status, the exception that ended it, and up to
     `most` bytes of its standard output. A script that the answer ended early has the status -1."""
     with (
@@ -279,9 +267,7 @@ def _run_script(namespace: dict[str, Any], request: dict[str, Any], line: socket
         wire_values.send_raw(line, out.read(request["most"]))
 
 
-def _run_in_child(
-    namespace: dict[str, Any], request: dict[str, Any], source: int, out: int, fault: int
-) -> None:
+def _run_in_child(namespace: Message, request: Message, source: int, out: int, fault: int) -> None:
     """Run the text and end as an interpreter ends; write the exception that ends it to `fault`.
     Never returns."""
     status, ended = 1, False
@@ -330,7 +316,7 @@ def _read_line(prompt: object = "", /) -> str:
     return line.removesuffix("\n")
 
 
-def _execute(namespace: dict[str, Any], request: dict[str, Any]) -> None:
+def _execute(namespace: Message, request: Message) -> None:
     """Execute a function by its name, a program in its own module, or a script that sees what the
     agent defined."""
     text = request.get("text")
@@ -342,12 +328,9 @@ def _execute(namespace: dict[str, Any], request: dict[str, Any]) -> None:
         main.__file__ = sys.argv[0] = request["file"]
         exec(compile(text, main.__file__, "exec", dont_inherit=True), main.__dict__)
     else:
-        bound = {
-            name: namespace[defined]
-            for name, defined in request.get("bind", {}).items()
-            if defined in namespace
-        }
-        namespace.update(bound)
+        for name, defined in request["bind"].items():
+            if defined in namespace:
+                namespace[name] = namespace[defined]
         exec(compile(text, "<test>", "exec", dont_inherit=True), namespace)
 
 
@@ -367,7 +350,7 @@ class AgentLine:
         self._turn, self._next_turn = os.pipe()
         os.write(self._next_turn, b".")
 
-    def ask(self, op: str, on: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def ask(self, on: str | int, op: str, /, *args: Any, **named: Any) -> Any:
         """Have the agent's side call, get or set; return the value.
 
         Raises the exception that the agent's side raised. The test sees no other exception,
@@ -388,7 +371,7 @@ class AgentLine:
                 error = _make_exception(*reply["raised"])
             else:
                 value = self._decode(reply["value"])
-                for number, content in reply.get("changed", {}).items():
+                for number, content in reply["changed"].items():
                     _update_in_place(args[int(number)], self._decode(content))
         except Exception as problem:
             raise Failed(f"the answer is not plain: {type(problem).__name__}") from None
@@ -414,47 +397,37 @@ class AgentLine:
 
     def _open(self, token: list[Any]) -> Remote:
         _, _, number, name, iterates = token
-        return (RemoteIterator if iterates is True else Remote)(
-            self, int(number), str(name)[:_LONGEST_NAME]
-        )
+        kind = RemoteIterator if iterates is True else Remote
+        return kind(self, int(number), str(name)[:_LONGEST_NAME])
 
 
 class Proxy:
     """Represents a function or class that the agent defined."""
 
-    def __init__(self, agent: AgentLine, name: str) -> None:
-        self._intercode = (agent, name)
+    _intercode_ask: abc.Callable[..., Any]
+
+    def __init__(self, agent: AgentLine, on: str | int, kind: str = "") -> None:
+        ask = partial(agent.ask, on)
+        vars(self).update(_intercode_ask=ask, _intercode_number=on, _intercode_kind=kind)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        agent, name = self._intercode
-        return agent.ask("call", name, args, named)
+        return self._intercode_ask("call", *args, **named)
 
 
-class Remote:
+class Remote(Proxy):
     """An object that stays on the agent's side."""
-
-    def __init__(self, agent: AgentLine, number: int, kind: str) -> None:
-        object.__setattr__(self, "_intercode", (agent, number))
-        object.__setattr__(self, "_intercode_kind", kind)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        agent, number = self._intercode
-        return agent.ask("get", number, (name,), {})
+        return self._intercode_ask("get", name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        agent, number = self._intercode
-        agent.ask("set", number, (name, value), {})
-
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        agent, number = self._intercode
-        return agent.ask("call", number, args, named)
+        self._intercode_ask("set", name, value)
 
     def _intercode_call(self, name: str, *args: Any) -> Any:
-        agent, number = self._intercode
         try:
-            method = agent.ask("get", number, (name,), {})
+            method = self._intercode_ask("get", name)
         except AttributeError:
             raise TypeError(f"an object of type {self._intercode_kind} has no {name}") from None
         return method(*args)
@@ -484,8 +457,8 @@ class RemoteIterator(Remote):
 
     def __init__(self, agent: AgentLine, number: int, kind: str) -> None:
         super().__init__(agent, number, kind)
-        batches = iter(lambda: agent.ask("next", number, (), {}), None)
-        object.__setattr__(self, "_intercode_items", (item for batch in batches for item in batch))
+        batches = iter(partial(agent.ask, number, "next"), None)
+        vars(self)["_intercode_items"] = chain.from_iterable(batches)
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -494,13 +467,12 @@ class RemoteIterator(Remote):
         return next(self._intercode_items)
 
 
-def _run_test(request: dict[str, Any], line: socket.socket) -> None:
+def _run_test(request: Message, line: socket.socket) -> None:
     """Execute one test and send the verdict. The caller then ends the process."""
     own_pid, agent = os.getpid(), AgentLine(line)
-    namespace: dict[str, Any] = {"__name__": "test", "__builtins__": builtins}
     proxies = {name: Proxy(agent, name) for name in request["names"]}
-    namespace.update(proxies)
-    verdict: dict[str, Any] = {"passed": True}
+    namespace = {"__name__": "test", "__builtins__": builtins, **proxies}
+    verdict: Message = {"passed": True}
     try:
         for number, text in enumerate(request["texts"], start=1):
             tree = _with_sides(ast.parse(text))
@@ -509,9 +481,10 @@ def _run_test(request: dict[str, Any], line: socket.socket) -> None:
             namespace.update((name, proxies[name]) for name in request["asked"])
     except BaseException as error:
         verdict = {"passed": False, "why": _last_line(error) + _failed_line(error, text)}
-        for side in _SIDES if isinstance(error, AssertionError) else ():
-            with suppress(Exception):  # a value without a text
-                verdict[side] = repr(namespace[_SIDES[side]])[:_LONGEST_REASON]
+        if isinstance(error, AssertionError):
+            for side, name in _SIDES.items():
+                with suppress(Exception):  # a value without a text
+                    verdict[side] = repr(namespace[name])[:_LONGEST_REASON]
     if os.getpid() == own_pid:  # a test may fork, and both go on
         wire_values.send(line, {"nonce": request["nonce"], **verdict})
 
@@ -519,7 +492,9 @@ def _run_test(request: dict[str, Any], line: socket.socket) -> None:
 def _last_line(error: BaseException) -> str:
     """Return the last line of the error's traceback."""
     words = str(error)[:_LONGEST_REASON]
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+    if not words:
+        return type(error).__name__
+    return f"{type(error).__name__}: {words}"
 
 
 def _failed_line(error: BaseException, test: str) -> str:
@@ -534,16 +509,16 @@ def _failed_line(error: BaseException, test: str) -> str:
 def _with_sides(tree: ast.Module) -> ast.Module:
     """Name both sides of a comparison that a test ends with, so that a failed one can say what it
     got: `assert add(1, 2) == 3` becomes `assert (GOT := add(1, 2)) == (EXPECTED := 3)`."""
-    sides: list[ast.expr] = []
+    got, expected = _SIDES.values()
     match tree.body[-1:]:
         case [ast.Assert(ast.Compare(left, [ast.Eq() | ast.Is()], [right]) as compared)]:
-            names = reversed(_SIDES.values()) if isinstance(left, ast.Constant) else _SIDES.values()
-            sides = [_named(*pair) for pair in zip(names, (left, right), strict=True)]
-            compared.left, compared.comparators = sides[0], sides[1:]
+            if isinstance(left, ast.Constant):
+                got, expected = expected, got
+            compared.left, compared.comparators = _named(got, left), [_named(expected, right)]
         case [
             ast.Assert(ast.Call(ast.Name(name) | ast.Attribute(attr=name), [left, right]) as call)
         ] if name in _COMPARES:
-            call.args = [_named(*pair) for pair in zip(_SIDES.values(), (left, right), strict=True)]
+            call.args = [_named(got, left), _named(expected, right)]
     return ast.fix_missing_locations(tree)
 
 
@@ -555,7 +530,7 @@ def _handle(value: Any) -> list[Any]:
     """Return the token of an agent's object, which goes back as the object itself; nothing else
     that is not plain is sent."""
     if isinstance(value, Remote):
-        return ["handle", 0, value._intercode[1]]
+        return ["handle", 0, value._intercode_number]
     raise wire_values.NotPlain(f"a value of type {type(value).__name__} is not plain")
 
 
@@ -563,12 +538,11 @@ def _make_exception(base: Any, name: Any, words: Any, args: Any) -> Exception:
     """Return the agent's exception. Raises `Failed` if its builtin base could disturb the test's
     control flow, or if it cannot be made."""
     name, words = str(name)[:_LONGEST_NAME], str(words)
-    kind = (
-        getattr(builtins, base, None) if isinstance(base, str) and base not in _LOOP_ENDS else None
-    )
-    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+    kind = getattr(builtins, str(base), None)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)) or base in _LOOP_ENDS:
         raise Failed(f"raised {name}: {words}")
-    kind = kind if name == base else type(name, (kind,), {})
+    if name != base:
+        kind = type(name, (kind,), {})
     for encoded in (args, [["tuple", 1], words]):
         try:
             error: Exception = kind(*wire_values.decode(encoded))

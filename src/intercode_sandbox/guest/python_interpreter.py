@@ -40,6 +40,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from . import wire_values
+
 GIVEN = "\f\f# given with the task\n"
 """An action that begins with this is the task's: what it leaves is not the agent's work. No agent
 begins with form feeds."""
@@ -73,6 +75,7 @@ _FUTURE_FLAGS = 0x1FF0000
 _INTERRUPTED = 130
 _LAST_THREADS = 0.03
 _FOREIGN_FILES = (
+    __file__,
     "<frozen ",
     os.path.dirname(os.__file__) + "/",
     "/usr/lib/python",
@@ -88,22 +91,22 @@ def is_action(file_name: str) -> bool:
 
 
 class Interpreter:
+    last_definition = ""
+    """The function or class that an action defined last, at its top level."""
+    _texts = _flags = 0
+    _running = False
+
     def __init__(self) -> None:
         main = types.ModuleType("__main__")
         main.__dict__["__builtins__"] = builtins
         sys.modules["__main__"] = main
-        self.namespace: dict[str, Any] = main.__dict__
-        self._texts = 0
-        self.last_definition = ""
-        """The function or class that an action defined last, at its top level."""
-        self._given: dict[str, tuple[Any, dict[str, Any]]] = {}
+        self.namespace = main.__dict__
+        self._given = dict[str, tuple[Any, dict[str, Any]]]()
         """The values that the task's preamble left, by name, with the attributes of classes."""
-        self._bound: set[str] = set()
+        self._bound = set[str]()
         """The names of the module that actions bound, by whatever value."""
-        self._flags = 0
-        self._running = False
         self._pid = os.getpid()
-        self._branches: list[int] = []
+        self._branches = list[int]()
 
     def interrupt(self, *_: object) -> None:
         """Handle SIGINT."""
@@ -134,8 +137,8 @@ class Interpreter:
         with the task."""
         if name not in self.namespace or name in self._bound or name not in self._given:
             return name in self.namespace
-        value, (given, attributes) = self.namespace[name], self._given[name]
-        return value is not given or _attributes(value) != attributes
+        value, (before, attributes) = self.namespace[name], self._given[name]
+        return value is not before or _attributes(value) != attributes
 
     def _execute(self, source: str) -> int:
         try:
@@ -178,15 +181,19 @@ class Interpreter:
         name = _FILE_NAME.format(self._texts)
         linecache.cache[name] = (len(source), None, source.splitlines(True), name)
         tree = compile(source, name, "exec", ast.PyCF_ONLY_AST | self._flags, dont_inherit=True)
-        defined = [node.name for node in tree.body if isinstance(node, _DEFINITIONS)]
-        self.last_definition = defined[-1] if defined else self.last_definition
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        for node in tree.body:
+            if isinstance(node, _DEFINITIONS):
+                self.last_definition = node.name
+        expression = None
+        match tree.body:
+            case [*_, ast.Expr(value)]:
+                tree.body.pop()
+                expression = ast.Expression(value)
         parts = []
         if tree.body:
             parts.append((compile(tree, name, "exec", self._flags, dont_inherit=True), False))
             self._flags |= parts[0][0].co_flags & _FUTURE_FLAGS
-        if isinstance(last, ast.Expr):
-            expression = ast.Expression(last.value)
+        if expression:
             parts.append((compile(expression, name, "eval", self._flags, dont_inherit=True), True))
         return parts
 
@@ -222,18 +229,21 @@ class Interpreter:
 def _stored(code: types.CodeType) -> set[str]:
     """Return the names of the module that code stores, also in functions."""
     names, codes = set[str](), [code]
-    for one in codes:
-        codes += [const for const in one.co_consts if isinstance(const, types.CodeType)]
-        for step in dis.get_instructions(one):
-            if step.opname == "STORE_GLOBAL" or (step.opname == "STORE_NAME" and one is code):
+    for part in codes:
+        codes += [const for const in part.co_consts if isinstance(const, types.CodeType)]
+        for step in dis.get_instructions(part):
+            if step.opname == "STORE_GLOBAL" or (step.opname == "STORE_NAME" and part is code):
                 names.add(step.argval)
     return names
 
 
 def _attributes(value: Any) -> dict[str, Any]:
     """Return the attributes of a class but those that reading it may add."""
-    attributes = vars(value) if isinstance(value, type) else {}
-    return {name: part for name, part in attributes.items() if name != "__annotations__"}
+    if not isinstance(value, type):
+        return {}
+    attributes = dict(vars(value))
+    attributes.pop("__annotations__", None)
+    return attributes
 
 
 def interpret(
@@ -264,22 +274,23 @@ def interpret(
     builtins.input = _raise_end_of_input
     interpreter = Interpreter()
     signal.signal(signal.SIGINT, interpreter.interrupt)
-    while True:
-        head, fds, _, _ = socket.recv_fds(line, FRAME.size, 1)
-        head += _read(line, FRAME.size - len(head))
-        for fd in fds:
-            os.set_inheritable(fd, False)
-        token, kind, size = FRAME.unpack(head)
-        payload = _read(line, size)
-        status = 0
-        interpreter.reap()
-        if kind == b"X":
-            status = interpreter.run(payload.decode("utf-8", "surrogateescape"))
-        elif kind == b"B":
-            status = interpreter.fork_branch(line, fds[0], serve_branch)
-        for fd in fds:
-            os.close(fd)
-        line.sendall(b"%d %s\n" % (status, token))
+    with contextlib.suppress(EOFError):
+        while True:
+            head, fds, _, _ = socket.recv_fds(line, FRAME.size, 1)
+            head += wire_values.read_exactly(line, FRAME.size - len(head))
+            for fd in fds:
+                os.set_inheritable(fd, False)
+            token, kind, size = FRAME.unpack(head)
+            payload = wire_values.read_exactly(line, size)
+            interpreter.reap()
+            if kind == b"X":
+                status = interpreter.run(payload.decode("utf-8", "surrogateescape"))
+            else:
+                status = interpreter.fork_branch(line, fds[0], serve_branch)
+            for fd in fds:
+                os.close(fd)
+            line.sendall(b"%d %s\n" % (status, token))
+    os._exit(0)
 
 
 def _stream(fd: int, errors: str) -> io.TextIOWrapper:
@@ -291,17 +302,6 @@ def _raise_end_of_input(prompt: object = "", /) -> str:
     raise EOFError(
         "input() cannot be used: there is no standard input here; write the values into the code"
     )
-
-
-def _read(line: socket.socket, size: int) -> bytes:
-    """Read `size` bytes; exit if the line ends first."""
-    pieces = bytearray()
-    while len(pieces) < size:
-        piece = line.recv(min(size - len(pieces), 1 << 20))
-        if not piece:
-            os._exit(0)
-        pieces += piece
-    return bytes(pieces)
 
 
 def _thread_count() -> int:
@@ -330,11 +330,8 @@ def _print_traceback(error: BaseException) -> None:
 
 def _keep_own_lines(printed: traceback.TracebackException | None) -> None:
     while printed is not None:
-        stack = printed.stack
-        stack[:] = [
-            frame
-            for frame in stack
-            if not (frame.filename == __file__ or frame.filename.startswith(_FOREIGN_FILES))
+        printed.stack[:] = [
+            frame for frame in printed.stack if not frame.filename.startswith(_FOREIGN_FILES)
         ]
         _keep_own_lines(printed.__context__)
         printed = printed.__cause__

@@ -45,12 +45,11 @@ class _Context(ctypes.Structure):
     """The beginning of glibc's `ucontext_t`, its `stack_t` included, and room for the rest."""
 
     _fields_ = (
-        *(("flags", ctypes.c_ulong), ("next", ctypes.c_void_p)),
-        *(
-            ("stack_start", ctypes.c_void_p),
-            ("stack_flags", ctypes.c_int),
-            ("stack_size", ctypes.c_size_t),
-        ),
+        ("flags", ctypes.c_ulong),
+        ("next", ctypes.c_void_p),
+        ("stack_start", ctypes.c_void_p),
+        ("stack_flags", ctypes.c_int),
+        ("stack_size", ctypes.c_size_t),
         ("rest", ctypes.c_char * 5000),
     )
 
@@ -63,13 +62,8 @@ def spawn(
 
     Raises OSError with the failure of the child. Only for a process with one thread.
     """
-    start = _vfork if sys.version_info < (3, 14) else _fork
-    return start(prepare, program, argv, env)
-
-
-def _fork(
-    prepare: Callable[[], object], program: str, argv: Sequence[str], env: Mapping[str, str]
-) -> int:
+    if sys.version_info < (3, 14):
+        return prepare_stacks().spawn(prepare, program, argv, env)
     reader, writer = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
@@ -89,23 +83,6 @@ def _fork(
     return pid
 
 
-def _vfork(
-    prepare: Callable[[], object], program: str, argv: Sequence[str], env: Mapping[str, str]
-) -> int:
-    chain = prepare_stacks()
-    chain.set_up(prepare, program, argv, env)
-    pid: int = _libc.clone(
-        _libc.setcontext, chain.stack, _VM | _VFORK | _SIGCHLD, ctypes.byref(chain.first)
-    )
-    number = ctypes.get_errno()
-    if pid < 0:
-        raise OSError(number, os.strerror(number), "clone")
-    if chain.failed:
-        os.waitpid(pid, 0)
-        raise chain.error or OSError(number, os.strerror(number), program)
-    return pid
-
-
 @cache
 def prepare_stacks() -> _Chain:
     """Make the stacks. Called ahead, they serve this process and every process that is cloned from
@@ -117,10 +94,10 @@ class _Chain:
     """A context for each call, on a stack of its own; when the call returns, the next context goes
     on."""
 
+    _error: BaseException | None
+    """The exception that `prepare` raised in the child."""
+
     def __init__(self) -> None:
-        self._prepare: Callable[[], object] = lambda: None
-        self.error: BaseException | None = None
-        """The exception that `prepare` raised in the child."""
         self._failed = ctypes.c_ubyte()
         self._program = ctypes.create_string_buffer(_LONGEST_PATH)
         self._callback = _Callback(self._run)
@@ -129,33 +106,29 @@ class _Chain:
             _Context.from_buffer(memory, _SHARE * number - _HEADROOM)
             for number in range(1, _STEPS + 1)
         ]
-        self.first = self._contexts[0]
-        self.stack = ctypes.c_void_p(ctypes.addressof(self._contexts[-1]) + _HEADROOM + _SHARE)
-        for context, following in zip(self._contexts, [*self._contexts[1:], None], strict=True):
+        self._stack = ctypes.c_void_p(ctypes.addressof(self._contexts[-1]) + _HEADROOM + _SHARE)
+        following = None
+        for context in reversed(self._contexts):
+            address = ctypes.addressof(context)
             _libc.getcontext(ctypes.byref(context))
-            context.next = ctypes.addressof(following) if following is not None else None
-            context.stack_start = ctypes.addressof(context) + _HEADROOM - _SHARE
+            context.next, following = following, address
+            context.stack_start = address + _HEADROOM - _SHARE
             context.stack_size = _SHARE - _HEADROOM
 
-    @property
-    def failed(self) -> bool:
-        return bool(self._failed.value)
-
-    def set_up(
+    def spawn(
         self,
         prepare: Callable[[], object],
         program: str,
         argv: Sequence[str],
         env: Mapping[str, str],
-    ) -> None:
-        """Write the steps onto the stacks. Needed before each spawn, since the last one used the
-        stacks."""
+    ) -> int:
         path = os.fsencode(program)
         if len(path) >= _LONGEST_PATH:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), program)
-        self._prepare, self.error, self._failed.value = prepare, None, 0
+        self._prepare, self._error, self._failed.value = prepare, None, 0
         self._program.value = path
         self._argv, self._env = as_arrays(argv, env)
+        # needed before each spawn, since the last one used the stacks
         steps: tuple[tuple[Any, ...], ...] = (
             (self._callback,),
             (_libc.execvpe, self._program, self._argv, self._env),
@@ -164,12 +137,21 @@ class _Chain:
         )
         for context, (function, *arguments) in zip(self._contexts, steps, strict=True):
             _libc.makecontext(ctypes.byref(context), function, len(arguments), *arguments)
+        first = ctypes.byref(self._contexts[0])
+        pid: int = _libc.clone(_libc.setcontext, self._stack, _VM | _VFORK | _SIGCHLD, first)
+        number = ctypes.get_errno()
+        if pid < 0:
+            raise OSError(number, os.strerror(number), "clone")
+        if self._failed.value:
+            os.waitpid(pid, 0)
+            raise self._error or OSError(number, os.strerror(number), program)
+        return pid
 
     def _run(self) -> None:
         try:
             self._prepare()
         except BaseException as error:
-            self.error = error
+            self._error = error
             self._program.value = b""  # a name that execvpe refuses
 
 

@@ -80,6 +80,7 @@ _ABSTRACT: tuple[tuple[type, tuple[type, ...]], ...] = (
     (numbers.Number, (int, float, complex)),
 )
 Handle = Callable[[Any], list[Any]]
+Message = dict[str, Any]
 
 
 class NotPlain(Exception):
@@ -175,8 +176,13 @@ def _sent_as(kind: type) -> str:
         base = getattr(sys.modules.get(module), class_name, None)
         if isinstance(base, type) and issubclass(kind, base):
             return name
-    closed = [*_TYPES.items(), *((name, view) for name, (view, _) in _VIEWS.items())]
-    return next((name for name, base in closed if issubclass(kind, base)), "")
+    for name, base in _TYPES.items():
+        if issubclass(kind, base):
+            return name
+    for name, (view, _) in _VIEWS.items():
+        if issubclass(kind, view):
+            return name
+    return ""
 
 
 def _candidates(value: Any) -> Iterator[Callable[[Any], Any]]:
@@ -202,11 +208,10 @@ def decode(tokens: Any, open_handle: Callable[[list[Any]], Any] | None = None) -
             raise NotPlain("not a container")
         items = values[len(values) - size :][::-1]
         del values[len(values) - size :]
-        values.append(
-            open_handle(token)
-            if kind == "handle" and open_handle
-            else _put_together(kind, items, *rest)
-        )
+        if kind == "handle" and open_handle:
+            values.append(open_handle(token))
+        else:
+            values.append(_put_together(kind, items, *rest))
     (value,) = values
     return value
 
@@ -303,17 +308,18 @@ def receive_raw(line: socket.socket, limit: Limit | None = None, most: int = MOS
 
     Raises EOFError if the other side has gone, TimeoutError if the time is up first.
     """
-    return _exactly(line, _size(_exactly(line, _HEADER.size, limit), most), limit)
+    header = read_exactly(line, _HEADER.size, limit)
+    return read_exactly(line, _size(header, most), limit)
 
 
 def receive_pieces(line: socket.socket, limit: Limit) -> Iterator[bytes]:
     """Yield a message in pieces, each as it comes, for a process that only relays it. Raises the
     errors of `receive_raw`."""
-    header = _exactly(line, _HEADER.size, limit)
+    header = read_exactly(line, _HEADER.size, limit)
     rest = _size(header, MOST_BYTES)
     yield header
     while rest:
-        piece = _exactly(line, min(rest, _PIECE), limit)
+        piece = read_exactly(line, min(rest, _PIECE), limit)
         rest -= len(piece)
         yield piece
 
@@ -327,7 +333,8 @@ def _size(header: bytes, most: int) -> int:
     return int(size)
 
 
-def _exactly(line: socket.socket, size: int, limit: Limit | None) -> bytes:
+def read_exactly(line: socket.socket, size: int, limit: Limit | None = None) -> bytes:
+    """Return the next `size` bytes. Raises EOFError if the other side has gone."""
     pieces = bytearray()
     while len(pieces) < size:
         if limit is not None and not _ready(line, select.POLLIN, limit):
