@@ -16,8 +16,7 @@ import stat
 from . import kernel, layers
 from .light import NamedTuple
 
-_SMALL = 1 << 16
-"""Bytes of the largest file whose content is kept in memory."""
+_SMALL = 1 << 16  # bytes of the largest file whose content is kept in memory
 
 
 class Entry(NamedTuple):

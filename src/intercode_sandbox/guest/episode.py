@@ -29,8 +29,7 @@ from .light import Message, signal, socket
 from .limit import Limit
 from .shell import CAPTURE_STATE, Command, Program, Shell, ShellJob, stateless_command
 
-_WAITING = 64
-"""Connections that wait to be accepted."""
+_WAITING = 64  # connections that wait to be accepted
 _TICK = 0.05
 _IDLE_TICK = 0.2
 _INTERRUPTS, _INTERRUPT_EVERY = 5, 0.01
@@ -48,8 +47,7 @@ _INTERRUPTED = 130
 _CHUNK = 1 << 16
 TIME = struct.Struct("d")
 
-_CAREFUL = os.O_NONBLOCK | os.O_NOCTTY
-"""Never wait on a FIFO or a device where a file is expected."""
+_CAREFUL = os.O_NONBLOCK | os.O_NOCTTY  # never wait on a FIFO or a device where a file is expected
 
 
 class Output:
@@ -125,19 +123,20 @@ class EpisodeServer:
         while True:
             self._watch_until_request()
             try:
-                head, payload = wire.receive(self._sock, self._config["payload"], stops=True)
+                request, payload = wire.receive(self._sock, self._config["payload"], stops=True)
             except (EOFError, OSError):
                 return
-            if not head:
+            if not request:
                 continue
+            request["payload"] = payload
             self._got_request = True
             self._note(-time.monotonic())
             try:
-                reply = getattr(self, "_op_" + head["op"])(head, payload)
+                reply = getattr(self, "_op_" + request["op"])(request)
+                if reply is not None:  # else the handler has sent one with a payload or descriptors
+                    wire.send(self._sock, reply)
             except OSError as error:
-                reply = {"errno": error.errno, "error": error.strerror or str(error)}
-            if reply is not None:  # else the handler has sent one with a payload or descriptors
-                wire.send(self._sock, reply)
+                wire.send(self._sock, {"errno": error.errno, "error": error.strerror or str(error)})
             self._note(time.monotonic())
 
     def _note(self, moment: float) -> None:
@@ -173,24 +172,24 @@ class EpisodeServer:
 
     # -- exec --------------------------------------------------------------------------------------
 
-    def _op_exec(self, head: Message, payload: bytes) -> None:
+    def _op_exec(self, request: Message) -> None:
         # otherwise no process was alive that could have started another since the last mark
         if self._jobs_alive:
             self._mark = self._table.mark()
         self._next_tick = time.monotonic() + _TICK
         job: Shell | Program
-        if "argv" in head or self._shell is None:
-            argv = head.get("argv") or stateless_command(payload)
-            cwd = head.get("cwd") or self._current_cwd()
+        if "argv" in request or self._shell is None:
+            argv = request.get("argv") or stateless_command(request["payload"])
+            cwd = request.get("cwd") or self._current_cwd()
             job = self._program = Program(self._out_write, self._config["env"], cwd, argv)
         else:
             job = self._live_shell(self._shell)
-            job.begin(payload or _EMPTY_ACTION, by_agent=True)
+            job.begin(request["payload"] or _EMPTY_ACTION, by_agent=True)
         mark = self._mark
         if job.dead:
             self._reap()  # perhaps it could not start because init had been killed
         self._stoppable = True
-        timed_out = not self._wait(job, _STOPPING if "stop" in head else head["seconds"])
+        timed_out = not self._wait(job, _STOPPING if "stop" in request else request["seconds"])
         self._stoppable = False
         if timed_out:
             self._stop(job, mark)
@@ -313,25 +312,25 @@ class EpisodeServer:
 
     # -- commands ----------------------------------------------------------------------------------
 
-    def _op_run(self, head: Message, payload: bytes) -> None:
+    def _op_run(self, request: Message) -> None:
         """Start a command, and send the host its ends. Later, `report` says how it ended."""
-        for number in head["ended"]:
+        for number in request["ended"]:
             self._end_command(number)
-        folder = kernel.open_inside(self._root, head["path"], os.O_PATH | os.O_DIRECTORY)
+        folder = kernel.open_inside(self._root, request["path"], os.O_PATH | os.O_DIRECTORY)
         try:
             os.fchdir(folder)
         finally:
             os.close(folder)
-        env = {**self._config["env"], **head["env"]}
-        command = Command(head["argv"], env, reads=head["reads"], user=head["user"])
-        self._commands[head["number"]], self._jobs_alive = command, True
+        env = {**self._config["env"], **request["env"]}
+        command = Command(request["argv"], env, reads=request["reads"], user=request["user"])
+        self._commands[request["number"]], self._jobs_alive = command, True
         wire.send(self._sock, {}, b"", command.ends)
         command.close_host_ends()
         if command.dead:
             command.report()
 
-    def _op_end_run(self, head: Message, payload: bytes) -> Message:
-        self._end_command(head["number"])
+    def _op_end_run(self, request: Message) -> Message:
+        self._end_command(request["number"])
         return {}
 
     def _end_command(self, number: int) -> None:
@@ -466,21 +465,21 @@ class EpisodeServer:
 
     # -- files -------------------------------------------------------------------------------------
 
-    def _op_read(self, head: Message, payload: bytes) -> None:
+    def _op_read(self, request: Message) -> None:
         """Send the first piece of a regular file, or the next one of the same file; a piece that is
         not full is the last."""
-        if "limit" in head:
-            self._pieces = self._read_pieces(head["path"], head["limit"])
+        if "limit" in request:
+            self._pieces = self._read_pieces(request["path"], request["limit"])
         piece = next(self._pieces, b"")
         if len(piece) < wire.PIECE:
             self._pieces = iter(())  # closes the file: the agent may delete it
         wire.send(self._sock, {}, piece)
 
-    def _op_read_many(self, head: Message, payload: bytes) -> None:
+    def _op_read_many(self, request: Message) -> None:
         """Send the first files, as many of them as can be read and fit into one piece together."""
         sizes, content = list[int](), bytearray()
         with contextlib.suppress(OSError):
-            for path in head["paths"]:
+            for path in request["paths"]:
                 pieces = b"".join(self._read_pieces(path, wire.PIECE - len(content)))
                 sizes.append(len(pieces))
                 content += pieces
@@ -504,25 +503,25 @@ class EpisodeServer:
         if size > limit:
             raise OSError(errno.EFBIG, f"{size} bytes, which is more than {limit}")
 
-    def _op_write(self, head: Message, payload: bytes) -> Message:
+    def _op_write(self, request: Message) -> Message:
         """Make or replace a regular file, and the folders above it (like `os.makedirs`, but as
         safely as `open_inside`).
 
         A large file comes in pieces, the last with the mode. Only the host can write sealed paths:
         mounts prevent the agent, or in a pod the files' owner.
         """
-        if not head["path"].startswith(tuple(self._config["sealed"])):
+        if not request["path"].startswith(tuple(self._config["sealed"])):
             with self._world.as_agent():
-                self._write(self._root, head, payload)
+                self._write(self._root, request)
         elif self._world.below_seals >= 0:
-            self._write(self._world.below_seals, head, payload)
+            self._write(self._world.below_seals, request)
         else:
-            self._write(self._root, head, payload)
+            self._write(self._root, request)
         return {}
 
-    def _write(self, root: int, head: Message, payload: bytes) -> None:
-        parent = ""
-        for name in filter(None, os.path.dirname(head["path"]).split("/")):
+    def _write(self, root: int, request: Message) -> None:
+        path, parent = request["path"], ""
+        for name in filter(None, os.path.dirname(path).split("/")):
             folder = kernel.open_inside(root, parent or "/", os.O_PATH | os.O_DIRECTORY)
             parent = f"{parent}/{name}"
             try:
@@ -532,16 +531,16 @@ class EpisodeServer:
             finally:
                 os.close(folder)
         flags = os.O_WRONLY | os.O_CREAT | _CAREFUL
-        if not head["at"]:
+        if not request["at"]:
             flags |= os.O_TRUNC
-        with open(kernel.open_inside(root, head["path"], flags, 0o600), "wb") as file:
+        with open(kernel.open_inside(root, path, flags, 0o600), "wb") as file:
             _require_file(file.fileno())
-            file.seek(head["at"])
-            file.write(payload)
-            if head["mode"] is not None:
-                os.fchmod(file.fileno(), head["mode"])
+            file.seek(request["at"])
+            file.write(request["payload"])
+            if request["mode"] is not None:
+                os.fchmod(file.fileno(), request["mode"])
 
-    def _op_connect(self, head: Message, payload: bytes) -> None:
+    def _op_connect(self, request: Message) -> None:
         """Send a stream to an agent's program that listens on a Unix socket, or on a port of the
         loopback. A full queue raises EAGAIN.
 
@@ -549,11 +548,11 @@ class EpisodeServer:
         supervisor's /proc: so the socket that was checked is the one connected to. Sockets without
         a path ("abstract" ones) are not supported.
         """
-        if "port" in head:
-            family = socket.AF_INET6 if ":" in head["address"] else socket.AF_INET
-            self._send_stream(family, (head["address"], head["port"]))
+        if "port" in request:
+            family = socket.AF_INET6 if ":" in request["address"] else socket.AF_INET
+            self._send_stream(family, (request["address"], request["port"]))
             return
-        target = kernel.open_inside(self._root, head["path"], os.O_PATH)
+        target = kernel.open_inside(self._root, request["path"], os.O_PATH)
         try:
             if not stat.S_ISSOCK(os.fstat(target).st_mode):
                 raise OSError(errno.ENOTSOCK, os.strerror(errno.ENOTSOCK))
@@ -572,16 +571,16 @@ class EpisodeServer:
                 raise OSError(failure, os.strerror(failure))
             wire.send(self._sock, {}, b"", (stream.fileno(),))
 
-    def _op_listen(self, head: Message, payload: bytes) -> None:
+    def _op_listen(self, request: Message) -> None:
         """Send a listener on a port of the loopback, on which the host accepts what the agent's
         programs connect to it."""
         with contextlib.closing(socket.socket(socket.AF_INET)) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((head["address"], head["port"]))
+            listener.bind((request["address"], request["port"]))
             listener.listen(_WAITING)
             wire.send(self._sock, {}, b"", (listener.fileno(),))
 
-    def _op_session(self, head: Message, payload: bytes) -> Message:
+    def _op_session(self, request: Message) -> Message:
         """Say whether the session has ended since the last action, unless by `end_processes`."""
         self._reap()
         if self._shell is None or not self._shell.dead:
@@ -589,22 +588,22 @@ class EpisodeServer:
         _doubt(self._shell)
         return {"lost": self._shell_lost or not self._dismissed}
 
-    def _op_end_processes(self, head: Message, payload: bytes) -> Message:
+    def _op_end_processes(self, request: Message) -> Message:
         self._reap()
         self._dismissed = bool(self.session)
         self._kill_all()
         return {}
 
-    def _op_diff(self, head: Message, payload: bytes) -> Message:
+    def _op_diff(self, request: Message) -> Message:
         if not self._jobs_alive:
             changes = self._world.diff()
-        elif head["pause"]:
+        elif request["pause"]:
             with self._table.pause_all(partial(self._init.signal_all, signal.SIGSTOP)):
                 changes = self._world.diff()
         else:
             with self._enforcing():
                 changes = self._world.diff()
-        return {"changes": changes, **self._op_session(head, payload)}
+        return {"changes": changes, **self._op_session(request)}
 
     @contextlib.contextmanager
     def _enforcing(self) -> Iterator[None]:
@@ -616,12 +615,12 @@ class EpisodeServer:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def _op_export(self, head: Message, payload: bytes) -> Message:
+    def _op_export(self, request: Message) -> Message:
         """Copy this episode's changes as a layer into the folder that the host lent for it."""
         self._world.export(self._config["export"])
         return {}
 
-    def _op_untouched(self, head: Message, payload: bytes) -> Message:
+    def _op_untouched(self, request: Message) -> Message:
         """Say whether no file, shared memory or process was added or changed since the start."""
         alive = [process.pid for process in self._table.all()]
         untouched = alive == self.session and not (
@@ -631,11 +630,11 @@ class EpisodeServer:
 
     # -- fork --------------------------------------------------------------------------------------
 
-    def _op_files(self, head: Message, payload: bytes) -> None:
+    def _op_files(self, request: Message) -> None:
         """Send a descriptor of the changed files."""
         wire.send(self._sock, {"cwd": self._current_cwd()}, b"", (self._world.files,))
 
-    def _op_snapshot(self, head: Message, payload: bytes) -> Message | None:
+    def _op_snapshot(self, request: Message) -> Message | None:
         """Send the shell's state as a script, and a descriptor of the changed files, from which
         another episode can start."""
         self._reap()
@@ -664,10 +663,10 @@ class EpisodeServer:
         wire.send(self._sock, reply, state, (self._world.files,))
         return None
 
-    def _op_restore(self, head: Message, payload: bytes) -> Message:
+    def _op_restore(self, request: Message) -> Message:
         assert self._shell
         shell = self._live_shell(self._shell)
-        shell.begin(shell.restore_action(payload, head["status"]))
+        shell.begin(shell.restore_action(request["payload"], request["status"]))
         self._wait(shell, _CAPTURING)
         self._output = Output(self._config["output"])
         return {"ok": not shell.dead}

@@ -61,8 +61,17 @@ def library(*functions: str) -> ctypes.PyDLL:
 
 
 _libc = library(
-    *("mount", "umount2", "pivot_root", "unshare", "signal", "sched_getcpu", "prctl", "syscall"),
-    *("shmctl", "msgctl", "semctl"),
+    "mount",
+    "umount2",
+    "pivot_root",
+    "unshare",
+    "signal",
+    "sched_getcpu",
+    "prctl",
+    "syscall",
+    "shmctl",
+    "msgctl",
+    "semctl",
 )
 
 
@@ -96,14 +105,8 @@ def clone(flags: int) -> int:
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    arguments = (
-        source.encode(),
-        target.encode(),
-        kind.encode(),
-        ctypes.c_ulong(flags),
-        options.encode(),
-    )
-    _check(_libc.mount(*arguments), target)
+    texts = (source.encode(), target.encode(), kind.encode())
+    _check(_libc.mount(*texts, ctypes.c_ulong(flags), options.encode()), target)
 
 
 def bind(source: str, target: str) -> None:
@@ -274,11 +277,9 @@ def ipc_size() -> int:
     segments, resident, swapped = struct.unpack_from("i4x8xLL", shm)
     queues, messages, text = struct.unpack_from("2i16xi", msg)
     sets, semaphores = struct.unpack_from("28xi4xi", sem)
-    content: int = (
-        (resident + swapped) * _PAGE + text + messages * _MESSAGE + semaphores * _SEMAPHORE
-    )
-    objects: int = segments + queues + sets
-    return content + objects * _OBJECT
+    size: int = (resident + swapped) * _PAGE + text + (segments + queues + sets) * _OBJECT
+    size += messages * _MESSAGE + semaphores * _SEMAPHORE
+    return size
 
 
 def remove_ipc_object(kind: str, number: int) -> None:
@@ -294,12 +295,10 @@ def open_inside(root: int, path: str, flags: int, mode: int = 0, *, links: bool 
     The kernel answers EAGAIN if a folder anywhere was renamed or mounted while it followed "..":
     the call is repeated.
     """
-    how = struct.pack(
-        "QQQ",
-        flags | os.O_CLOEXEC,
-        mode,
-        _IN_ROOT | _NO_MAGICLINKS | (0 if links else _NO_SYMLINKS),
-    )
+    resolve = _IN_ROOT | _NO_MAGICLINKS
+    if not links:
+        resolve |= _NO_SYMLINKS
+    how = struct.pack("QQQ", flags | os.O_CLOEXEC, mode, resolve)
     for _ in range(_RENAMES):
         result = _libc.syscall(
             _long(_SYS_OPENAT2), _long(root), os.fsencode(path), how, _long(len(how))

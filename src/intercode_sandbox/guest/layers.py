@@ -23,8 +23,7 @@ from .room import require_room
 DEPTH = 100
 OPAQUE = "user.overlay.opaque"
 WHITEOUT = "user.overlay.whiteout"
-_LINUX_WITH_WHITEOUT = (6, 8)
-"""The first Linux that reads the attribute."""
+_LINUX_WITH_WHITEOUT = (6, 8)  # the first Linux that reads the attribute
 _TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link"}
 _CHUNK, PAGE, _BLOCK = 1 << 20, 4096, 512
 _ZEROS = bytes(PAGE)

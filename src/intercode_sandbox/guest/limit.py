@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import time
 
-_LOOK_EVERY = 0.25
-"""The longest wait between two checks, in seconds."""
+_LOOK_EVERY = 0.25  # the longest wait between two checks, in seconds
 _MOST_COUNTED = 1.0
 """The most seconds that count between two checks. If more have passed, the checking process was
 stopped (its container was frozen, for example), and perhaps the watched process as well."""

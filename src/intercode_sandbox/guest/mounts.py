@@ -136,16 +136,16 @@ def prepare(config: MountConfig) -> MountConfig:
             kernel.RDONLY,
             f"lowerdir={config.lower},userxattr",
         )
-    if _can_mark("/episode") and not config.force_copy:
+    if _can_mark() and not config.force_copy:
         return config
     return config._replace(copies=_hide_what_is_copied(config.disk))
 
 
-def _can_mark(folder: str) -> bool:
-    """Return whether an overlay can mark folders here. On a tmpfs, where episodes write, it can
-    since Linux 6.6."""
+def _can_mark() -> bool:
+    """Return whether an overlay can mark folders where episodes write. On a tmpfs it can since
+    Linux 6.6."""
     try:
-        os.setxattr(folder, layers.OPAQUE, b"y")
+        os.setxattr("/episode", layers.OPAQUE, b"y")
     except OSError:
         return False
     return True
@@ -164,7 +164,7 @@ def _hide_what_is_copied(limit: int) -> Copies:
     return copies
 
 
-def build(config: MountConfig, inherited: int | None, sealed: Sequence[str] = ()) -> Folders:
+def build(config: MountConfig, inherited: int | None, sealed: Sequence[str]) -> Folders:
     """Mount everything but /proc. `inherited` is another episode's upper folder, which is copied
     first. `sealed` are paths that are read-only for the agent; folders end with /."""
     copies, disk, inodes = config.copies, config.disk, config.disk // INODE_SHARE
@@ -183,8 +183,8 @@ def build(config: MountConfig, inherited: int | None, sealed: Sequence[str] = ()
     if config.in_container or (copies and inherited is None):
         os.mkdir(tree)
         layers.copy_stat(tree, os.stat(f"{MERGED}/{TREE}"))
-    folders = Folders(kernel.open_folder(upper), kernel.open_folder(MERGED + config.top))
-    folders = folders._replace(tree="." if config.top else TREE, copies=copies)
+    below = kernel.open_folder(MERGED + config.top)
+    folders = Folders(kernel.open_folder(upper), below, "." if config.top else TREE, copies)
     owner = layers.SAME if config.in_container or config.root else None
     if inherited is not None:
         layers.copy(inherited, folders.upper, owner=owner)
@@ -195,7 +195,7 @@ def build(config: MountConfig, inherited: int | None, sealed: Sequence[str] = ()
     kernel.mount("overlay", "/episode/all" + config.top, "overlay", _NO_RIGHTS, overlay)
     if sealed:
         folders = folders._replace(below_seals=kernel.open_folder(ROOT))
-    kernel.mount(ROOT, ROOT, flags=kernel.BIND)
+    kernel.bind(ROOT, ROOT)
     for path in config.lent:
         kernel.bind(path, ROOT + path)
     for path in config.covered:
@@ -265,7 +265,7 @@ def mount_proc(config: MountConfig, *, sealed: bool) -> None:
         if os.path.isdir(path):
             kernel.mount("tmpfs", path, "tmpfs", kernel.RDONLY, "size=0,mode=555")
         elif os.path.exists(path):
-            kernel.mount("/dev/null", path, flags=kernel.BIND)
+            kernel.bind("/dev/null", path)
 
 
 def bind_read_only(source: str, path: str) -> None:
@@ -316,7 +316,7 @@ def build_container_root(network_files: Sequence[str], lend_bash: bool) -> None:
     for name in _DEVICES:
         device = f"{dev}/{name}"
         open(device, "wb").close()
-        kernel.mount(f"/dev/{name}", device, flags=kernel.BIND)
+        kernel.bind(f"/dev/{name}", device)
         _forbid_writing(device, kernel.NOSUID)
     for name, target in _DEVICE_LINKS.items():
         os.symlink(target, f"{dev}/{name}")

@@ -35,12 +35,19 @@ _SERVER_RIGHTS = (
     kernel.KILL,
     kernel.SYS_PTRACE,
 )
-_ROOT_RIGHTS = (
-    *(kernel.CHOWN, kernel.DAC_OVERRIDE, kernel.FOWNER, kernel.FSETID),
-    *(kernel.KILL, kernel.SETGID, kernel.SETUID, kernel.NET_BIND_SERVICE),
+USER_RIGHTS = (
+    kernel.CHOWN,
+    kernel.DAC_OVERRIDE,
+    kernel.FOWNER,
+    kernel.FSETID,
+    kernel.KILL,
+    kernel.SETGID,
+    kernel.SETUID,
 )
-"""The agent's rights in a container, or as root: it may give files to other users, read theirs, and
-become them."""
+"""The rights to give files to other users, to read theirs, and to become them."""
+_ROOT_RIGHTS = (*USER_RIGHTS, kernel.NET_BIND_SERVICE)
+"""The agent's rights in a container, or as root."""
+_NAMESPACES = kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS
 _OWN_PROCESSES = 2
 _USERS_SHARE = 4
 """The kernel's limit on the processes of all users of an episode, as a multiple of the agent's own
@@ -71,12 +78,10 @@ class Init(NamedTuple):
 
         A late signal would hit the next action's process, or the episode server's while it spawns.
         """
-        try:
+        with contextlib.suppress(OSError):
             os.write(self.line, bytes([number]))
             if select.select([self.line], [], [], _ACKNOWLEDGE_SECONDS)[0]:
                 os.read(self.line, 1)
-        except OSError:
-            pass
 
 
 class EpisodeWorld:
@@ -150,7 +155,7 @@ def clone_flags(config: Message) -> int:
     namespace, `enter` the pid namespace, and all others if the agent is root."""
     if config["mounts"].root:
         return 0
-    flags = kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS
+    flags = _NAMESPACES
     if "network" in config["disabled"]:
         flags |= kernel.NEWNET
     if not config["mounts"].in_container:
@@ -286,7 +291,7 @@ def leave_user_namespace() -> None:
                 lines = [f"{inside} {inside} {count}" for inside, _, count in map(str.split, file)]
             write(f"/proc/{pid}/{name}", "\n".join(lines))
         os._exit(0)
-    kernel.unshare(kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS)
+    kernel.unshare(_NAMESPACES | kernel.NEWUSER)
     os.close(here)
     os.close(moved)
     os.waitpid(child, 0)

@@ -30,20 +30,14 @@ _ACCOUNTS = {
     "/etc/group": (rb"(?m)^root:x:\d+:", b"root:x:%(user)d:"),
 }
 """Files that name users and groups: the agent is called root."""
-_COARSE_CLOCK = 5
-"""CLOCK_REALTIME_COARSE, from which the kernel takes the times of files."""
+_COARSE_CLOCK = 5  # CLOCK_REALTIME_COARSE, from which the kernel takes the times of files
 _BLOCK = 512
-_TOO_DEEP = 1 << 60
-"""The bytes counted for a folder that is nested too deep to be looked into."""
-_LARGEST = 1 << 20
-"""The size in bytes of the largest account file that is read."""
+_TOO_DEEP = 1 << 60  # the bytes counted for a folder that is nested too deep to be looked into
+_LARGEST = 1 << 20  # the size in bytes of the largest account file that is read
 
 NEVER_READ = 2_145_916_800
 """The first second of 2038, every file's access time: the kernel leaves an access time in the
 future as it is (mount option `relatime`, the default), whoever reads the file."""
-
-Stamp = tuple[int, int, int]
-"""Inode, ctime and atime. Only the kernel sets a ctime."""
 
 
 class OwnFiles:
@@ -54,12 +48,12 @@ class OwnFiles:
         self._start_path, self._root, self._uid = start, root, uid
         self._fixed_names, self._fixed = frozenset(fixed), frozenset(f"/{name}" for name in fixed)
         self.root, self.start = kernel.open_folder(root), kernel.open_folder(start)
-        self._stamps: dict[str, Stamp] = {}
-        self._times: dict[str, int] = {}
+        self._stamps = dict[str, tuple[int, int, int]]()
+        self._times = dict[str, int]()
         """Each file's modification time in the start."""
-        self._links: dict[str, list[str]] = {}
+        self._links = dict[str, list[str]]()
         """All names of a file that has several, by each of them."""
-        self._names: dict[str, set[str]] = {SHM: set()}
+        self._names = {SHM: set[str]()}
         self._list_start("")
         self.put_back()
         self._first_size = self._size()
@@ -68,7 +62,7 @@ class OwnFiles:
         """Make the files equal to the start's."""
         self._copies, self._touched = dict[int, list[str]](), False
         for folder in _MODES:
-            self._compare_stamp(folder, os.lstat(self._root + folder))
+            self._touched |= self._stamps.get(folder) != _stamp(os.lstat(self._root + folder))
             self._restore(folder)
         self._join_links()
         for names in self._copies.values():
@@ -161,9 +155,6 @@ class OwnFiles:
             return None
         return self._stamps.get(path, ())[:2] == _stamp(info)[:2]
 
-    def _compare_stamp(self, path: str, info: os.stat_result) -> None:
-        self._touched |= self._stamps.get(path) != _stamp(info)
-
     # -- copying from the start --------------------------------------------------------------------
 
     def _restore(self, path: str) -> None:
@@ -177,7 +168,7 @@ class OwnFiles:
             child = f"{path}/{name}"
             if child in self._fixed:
                 continue
-            self._compare_stamp(child, info)
+            self._touched |= self._stamps.get(child) != _stamp(info)
             # a changed folder is removed as a whole, since its size and flags would stay
             if not self._is_same(child, info):
                 doomed.append(self._root + child)
@@ -300,5 +291,6 @@ def _sizes(folder: int, name: str, skip: Collection[str] = (), depth: int = 0) -
         os.close(inside)
 
 
-def _stamp(info: os.stat_result) -> Stamp:
+def _stamp(info: os.stat_result) -> tuple[int, int, int]:
+    """Return inode, ctime and atime. Only the kernel sets a ctime."""
     return info.st_ino, info.st_ctime_ns, info.st_atime_ns

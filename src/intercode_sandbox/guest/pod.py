@@ -33,15 +33,7 @@ _DEVICES = {
     "urandom": (1, 9),
     "tty": (5, 0),
 }
-_SERVER_RIGHTS = (
-    kernel.CHOWN,
-    kernel.DAC_OVERRIDE,
-    kernel.FOWNER,
-    kernel.FSETID,
-    kernel.KILL,
-    kernel.SETGID,
-    kernel.SETUID,
-)
+
 _DYING = 0.0005
 _LAST_DEATH = 5.0
 _DISK_SHARE = 10
@@ -276,7 +268,7 @@ class PodSupervisor(supervisor.Supervisor):
         namespaces.write("/proc/self/oom_score_adj", "1000")
         os.chroot(slot.root)
         os.chdir("/")
-        kernel.drop_capabilities(_SERVER_RIGHTS)
+        kernel.drop_capabilities(namespaces.USER_RIGHTS)
         writable = [slot.files.root]
         if config["export"] is not None:
             writable.append(config["export"])

@@ -70,6 +70,7 @@ time or what 0.2 ms yield."""
 _AT_ITS_END = b"\0"
 """A script's process writes this in place of a reason if the script came to its end."""
 _ASK = wire_values.frame(wire_values.pack({"ask": True}))
+Namespace = dict[str, Any]
 
 
 def serve(interpreter: Interpreter, line: socket.socket) -> None:
@@ -237,7 +238,7 @@ def _describe(interpreter: Interpreter, name: str, method: str) -> Message:
 # -- scripts and programs --------------------------------------------------------------------------
 
 
-def _run_script(namespace: Message, request: Message, line: socket.socket) -> None:
+def _run_script(namespace: Namespace, request: Message, line: socket.socket) -> None:
     """Run a text in a separate process. Send its status, the exception that ended it, and up to
     `most` bytes of its standard output. A script that the answer ended early has the status -1."""
     with (
@@ -245,7 +246,7 @@ def _run_script(namespace: Message, request: Message, line: socket.socket) -> No
         tempfile.TemporaryFile(dir=_FOLDER) as source,
         tempfile.TemporaryFile(dir=_FOLDER) as fault,
     ):
-        source.write(request.get("stdin", "").encode("utf-8", "surrogateescape"))
+        source.write(request["stdin"].encode("utf-8", "surrogateescape"))
         source.seek(0)
         file = request["file"] = f"{_FOLDER}/program-{os.getpid()}.py"
         if request["role"] == "program" and request["text"] is not None:
@@ -267,7 +268,9 @@ def _run_script(namespace: Message, request: Message, line: socket.socket) -> No
         wire_values.send_raw(line, out.read(request["most"]))
 
 
-def _run_in_child(namespace: Message, request: Message, source: int, out: int, fault: int) -> None:
+def _run_in_child(
+    namespace: Namespace, request: Message, source: int, out: int, fault: int
+) -> None:
     """Run the text and end as an interpreter ends; write the exception that ends it to `fault`.
     Never returns."""
     status, ended = 1, False
@@ -288,8 +291,8 @@ def _run_in_child(namespace: Message, request: Message, source: int, out: int, f
         status, ended = 0, True
     except SystemExit as leaving:
         status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
-        files = [frame.f_code.co_filename for frame, _ in walk_tb(leaving.__traceback__)]
-        ended = not any(map(is_action, files))
+        frames = walk_tb(leaving.__traceback__)
+        ended = not any(is_action(frame.f_code.co_filename) for frame, _ in frames)
     except BaseException as error:
         os.write(fault, _last_line(error).encode(errors="replace"))
     finally:
@@ -316,10 +319,10 @@ def _read_line(prompt: object = "", /) -> str:
     return line.removesuffix("\n")
 
 
-def _execute(namespace: Message, request: Message) -> None:
+def _execute(namespace: Namespace, request: Message) -> None:
     """Execute a function by its name, a program in its own module, or a script that sees what the
     agent defined."""
-    text = request.get("text")
+    text = request["text"]
     if text is None:
         namespace[request["name"]]()
     elif request["role"] == "program":
@@ -370,9 +373,9 @@ class AgentLine:
             if "raised" in reply:
                 error = _make_exception(*reply["raised"])
             else:
-                value = self._decode(reply["value"])
-                for number, content in reply["changed"].items():
-                    _update_in_place(args[int(number)], self._decode(content))
+                value = wire_values.decode(reply["value"], self._open)
+                for number, content in reply.get("changed", {}).items():
+                    _update_in_place(args[int(number)], wire_values.decode(content, self._open))
         except Exception as problem:
             raise Failed(f"the answer is not plain: {type(problem).__name__}") from None
         if error is not None:
@@ -391,9 +394,6 @@ class AgentLine:
             return wire_values.parse(answer)
         except wire_values.NotPlain as error:
             raise Failed(str(error)) from None
-
-    def _decode(self, content: Any) -> Any:
-        return wire_values.decode(content, self._open)
 
     def _open(self, token: list[Any]) -> Remote:
         _, _, number, name, iterates = token

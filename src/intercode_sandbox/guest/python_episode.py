@@ -103,14 +103,14 @@ class PythonEpisodeServer(EpisodeServer):
         self._mark, self._branch_mark = self._table.mark(), None
         return shell
 
-    def _op_branch(self, head: Message, payload: bytes) -> Message | None:
+    def _op_branch(self, request: Message) -> Message | None:
         """End the last branch with all that it started. Make another branch and send the host the
         line to it.
 
         If no interpreter is alive, the branch is a copy of an empty one.
         """
         self._end_branch()
-        if head.get("end"):
+        if request.get("end"):
             return {}
         self._reap()
         assert self._shell

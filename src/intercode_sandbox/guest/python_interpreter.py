@@ -265,8 +265,9 @@ def interpret(
     sys.meta_path[:] = finders
     sys.path_importer_cache.clear()
     sys.argv[:] = [""]
-    for name in [name for name in sys.modules if name.partition(".")[0] == "guest"]:
-        del sys.modules[name]
+    for name in list(sys.modules):
+        if name.partition(".")[0] == "guest":
+            del sys.modules[name]
     stdin = io.TextIOWrapper(io.FileIO(0, closefd=False), "utf-8")
     sys.stdin = sys.__stdin__ = stdin  # type: ignore[misc]
     sys.stdout = sys.__stdout__ = _stream(1, "surrogateescape")  # type: ignore[misc]

@@ -17,7 +17,7 @@ import json
 import os
 import struct
 
-from .light import Any, socket
+from .light import Message, socket
 
 BUNDLE = "/dev/.intercode"
 """The interpreter that runs the guest, and a bash for images that have none."""
@@ -42,13 +42,13 @@ class WireError(Exception):
 
 
 def send(
-    sock: socket.socket, head: dict[str, Any], payload: bytes = b"", fds: tuple[int, ...] = ()
+    sock: socket.socket, head: Message, payload: bytes = b"", fds: tuple[int, ...] = ()
 ) -> None:
     """Send a frame. Raises OSError, and then sends nothing, if the object is too long."""
     transmit(sock, frame(head, payload), fds)
 
 
-def frame(head: dict[str, Any], payload: bytes = b"") -> bytes:
+def frame(head: Message, payload: bytes = b"") -> bytes:
     """Return a frame. Raises OSError if the object is too long."""
     text = json.dumps(head).encode()
     if len(text) > JSON_LIMIT:
@@ -67,9 +67,7 @@ def transmit(sock: socket.socket, data: bytes, fds: tuple[int, ...] = ()) -> Non
         sock.sendall(memoryview(data)[sent:])
 
 
-def receive(
-    sock: socket.socket, limit: int, *, stops: bool = False
-) -> tuple[dict[str, Any], bytes]:
+def receive(sock: socket.socket, limit: int, *, stops: bool = False) -> tuple[Message, bytes]:
     """Return the JSON object and the payload, at most `limit` bytes, of a frame; the next frame may
     come only after the answer.
 
@@ -93,7 +91,7 @@ def receive(
     return head, data[start:end]
 
 
-def receive_with_fds(sock: socket.socket, limit: int) -> tuple[dict[str, Any], bytes, list[int]]:
+def receive_with_fds(sock: socket.socket, limit: int) -> tuple[Message, bytes, list[int]]:
     """Return a frame and the descriptors that came with it; other frames may follow at once.
 
     Descriptors that come with anything but a frame are closed.
@@ -135,7 +133,7 @@ def _fill(sock: socket.socket, data: bytes, size: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _parse_head(text: bytes) -> dict[str, Any]:
+def _parse_head(text: bytes) -> Message:
     try:
         head = json.loads(text)
     except (ValueError, RecursionError) as error:

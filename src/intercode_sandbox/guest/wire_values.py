@@ -34,6 +34,7 @@ import sys
 from collections import OrderedDict, abc, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from .limit import Limit
@@ -43,8 +44,7 @@ MOST_BYTES = 64 << 20
 _HEADER = struct.Struct("!I")
 _PIECE = 1 << 16
 _SMALL = 1 << 53
-_MOST_TOKENS = MOST_BYTES // 2
-"""More tokens never fit into a message."""
+_MOST_TOKENS = MOST_BYTES // 2  # more tokens never fit into a message
 _AS_THEY_ARE = frozenset((type(None), bool, str, float))
 _INTEGERS = frozenset((bool, int))
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict)
@@ -142,7 +142,7 @@ def _take_apart(value: Any, handle: Handle | None) -> tuple[Any, abc.Collection[
         items = list(_SEQUENCES[name].__iter__(value))  # type: ignore[attr-defined]
         return [name, len(items)], items
     if name == "dict":
-        pairs = [part for pair in dict.items(value) for part in pair]
+        pairs = list(chain.from_iterable(dict.items(value)))
         return [name, len(pairs)], pairs
     if name in _VIEWS:
         return [name, len(value)], list(value)
@@ -237,10 +237,11 @@ def _put_together(kind: str, items: list[Any], *rest: Any) -> Any:
 def _make_standard(arguments: list[Any], name: str) -> Any:
     if name not in _STANDARD:
         raise NotPlain("not a type")
-    module, _, class_name = name.rpartition(".")
+    module_name, _, class_name = name.rpartition(".")
+    module = importlib.import_module(module_name)
     if class_name != "ndarray":
-        return getattr(importlib.import_module(module), class_name)(*arguments)
-    array = importlib.import_module(module).array(*arguments)
+        return getattr(module, class_name)(*arguments)
+    array = module.array(*arguments)
     # equals any array by broadcasting: `(numpy.empty((0, 1)) == expected).all()` is true
     if array.size == 0:
         raise NotPlain("an empty array")
