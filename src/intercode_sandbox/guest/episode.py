@@ -183,7 +183,7 @@ class EpisodeServer:
             cwd = request.get("cwd") or self._current_cwd()
             job = self._program = Program(self._out_write, self._config["env"], cwd, argv)
         else:
-            job = self._live_shell(self._shell)
+            job = self._live_shell()
             job.begin(request["payload"] or _EMPTY_ACTION, by_agent=True)
         mark = self._mark
         if job.dead:
@@ -279,7 +279,7 @@ class EpisodeServer:
         if isinstance(job, Shell):
             self._cwd = self._current_cwd()
             self._status = _INTERRUPTED if exit_code is None else exit_code
-            self._live_shell(job)
+            self._live_shell()
         else:
             if not timed_out:
                 _doubt(job)
@@ -374,15 +374,17 @@ class EpisodeServer:
         self._mark = self._table.mark()
         return shell
 
-    def _live_shell(self, shell: Shell) -> Shell:
+    def _live_shell(self) -> Shell:
         """Return the session's shell, a new one in place of one that died."""
-        if shell.dead:
-            _doubt(shell)
-            self._shell = self._start_shell()
-            shell.close()
-            self._shell_lost, self._status = True, 0
-            return self._shell
-        return shell
+        shell = self._shell
+        assert shell
+        if not shell.dead:
+            return shell
+        _doubt(shell)
+        self._shell = self._start_shell()
+        shell.close()
+        self._shell_lost, self._status = True, 0
+        return self._shell
 
     def _reap(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -510,13 +512,11 @@ class EpisodeServer:
         A large file comes in pieces, the last with the mode. Only the host can write sealed paths:
         mounts prevent the agent, or in a pod the files' owner.
         """
-        if not request["path"].startswith(tuple(self._config["sealed"])):
-            with self._world.as_agent():
-                self._write(self._root, request)
-        elif self._world.below_seals >= 0:
+        if request["path"].startswith(tuple(self._config["sealed"])):
             self._write(self._world.below_seals, request)
         else:
-            self._write(self._root, request)
+            with self._world.as_agent():
+                self._write(self._root, request)
         return {}
 
     def _write(self, root: int, request: Message) -> None:
@@ -664,8 +664,7 @@ class EpisodeServer:
         return None
 
     def _op_restore(self, request: Message) -> Message:
-        assert self._shell
-        shell = self._live_shell(self._shell)
+        shell = self._live_shell()
         shell.begin(shell.restore_action(request["payload"], request["status"]))
         self._wait(shell, _CAPTURING)
         self._output = Output(self._config["output"])

@@ -220,23 +220,14 @@ def confine(writable: Collection[int], readable: Collection[int], *, sockets: bo
     calls.
     """
     every = (1 << 16) - 1  # all rights on files of version 5
-    if (ruleset := _ruleset(every, 0 if sockets else 0b11, 0b11)) is None:
-        return
-    for folders, rights in ((writable, every), (readable, _LANDLOCK_READ)):
-        for folder in folders:
-            rule = struct.pack("=Qi", rights, folder)
-            _check(
-                _libc.syscall(_long(_SYS_LANDLOCK_ADD), _long(ruleset), _long(1), rule, _long(0)),
-                "landlock_add_rule",
-            )
-    _restrict(ruleset)
+    folders = dict.fromkeys(readable, _LANDLOCK_READ) | dict.fromkeys(writable, every)
+    _restrict(every, 0 if sockets else 0b11, 0b11, folders)
 
 
 def confine_abstract_sockets() -> None:
     """Confine the abstract sockets of this process and all that it starts to one another, as
     `confine` does."""
-    if (ruleset := _ruleset(0, 0, 0b01)) is not None:
-        _restrict(ruleset)
+    _restrict(0, 0, 0b01, {})
 
 
 def landlock_version() -> int:
@@ -245,16 +236,20 @@ def landlock_version() -> int:
     return version
 
 
-def _ruleset(files: int, network: int, scopes: int) -> int | None:
-    """Return a Landlock ruleset that refuses these rights, or None if this kernel has no scopes."""
+def _restrict(files: int, network: int, scopes: int, folders: dict[int, int]) -> None:
+    """Refuse these rights, but those on files below the open `folders` that are given there. Do
+    nothing if this kernel's Landlock has no scopes."""
     if landlock_version() < _LANDLOCK_SCOPES:
-        return None
+        return
     attributes = struct.pack("QQQ", files, network, scopes)
     ruleset = _libc.syscall(_long(_SYS_LANDLOCK_CREATE), attributes, _long(24), _long(0))
-    return _check(ruleset, "landlock_create_ruleset")
-
-
-def _restrict(ruleset: int) -> None:
+    _check(ruleset, "landlock_create_ruleset")
+    for folder, rights in folders.items():
+        rule = struct.pack("=Qi", rights, folder)
+        _check(
+            _libc.syscall(_long(_SYS_LANDLOCK_ADD), _long(ruleset), _long(1), rule, _long(0)),
+            "landlock_add_rule",
+        )
     _forbid_new_rights()
     _check(
         _libc.syscall(_long(_SYS_LANDLOCK_RESTRICT), _long(ruleset), _long(0)),

@@ -86,12 +86,11 @@ class Init(NamedTuple):
 
 class EpisodeWorld:
     """Gives an episode server the agent's processes and files, and the agent's rights. `files` is a
-    descriptor of the folder from which a fork begins."""
+    descriptor of the folder from which a fork begins, `below_seals` of the agent's / in which
+    sealed paths can be written."""
 
     copied = False
     """The episode began with a copy of files that are usually below an overlay."""
-    below_seals = -1
-    """A descriptor of the agent's / in which sealed paths can be written; -1 for the usual one."""
     _first_bytes = 0
 
     def __init__(

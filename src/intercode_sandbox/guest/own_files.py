@@ -46,7 +46,8 @@ class OwnFiles:
 
     def __init__(self, start: str, root: str, uid: int, fixed: Collection[str]) -> None:
         self._start_path, self._root, self._uid = start, root, uid
-        self._fixed_names, self._fixed = frozenset(fixed), frozenset(f"/{name}" for name in fixed)
+        self._fixed = frozenset(fixed)
+        """Names in /."""
         self.root, self.start = kernel.open_folder(root), kernel.open_folder(start)
         self._stamps = dict[str, tuple[int, int, int]]()
         self._times = dict[str, int]()
@@ -117,7 +118,7 @@ class OwnFiles:
         layers below."""
         os.mkdir("tree", dir_fd=target)
         tree = kernel.open_folder("tree", target)
-        layers.copy(self.root, tree, skip=self._fixed_names)
+        layers.copy(self.root, tree, skip=self._fixed)
         _rewrite_accounts(tree, 0)
         names = os.listdir(tree)
         for name in names:
@@ -128,9 +129,9 @@ class OwnFiles:
 
     def adopt(self, source: int) -> None:
         """Replace the files by those of another root, which is the folder `source`."""
-        names = set(os.listdir(self.root)) - self._fixed_names
+        names = set(os.listdir(self.root)) - self._fixed
         _remove([f"{self._root}/{name}" for name in names])
-        layers.copy(source, self.root, skip=self._fixed_names, owner=self._uid)
+        layers.copy(source, self.root, skip=self._fixed, owner=self._uid)
         _rewrite_accounts(self.root, self._uid)
         above = kernel.open_folder(SHM[1:], source)
         below = kernel.open_folder(SHM[1:], self.root)
@@ -139,19 +140,19 @@ class OwnFiles:
         os.close(below)
 
     def _size(self) -> int:
-        size = sum(_sizes(self.root, ".", self._fixed_names))
+        size = sum(_sizes(self.root, ".", self._fixed))
         return size + sum(_sizes(self.root, SHM[1:]))
 
     def _list_start(self, path: str) -> None:
         with os.scandir(self._start_path + path) as entries:
             is_folder = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
-        self._names[path] = {name for name in is_folder if f"{path}/{name}" not in self._fixed}
+        self._names[path] = {name for name in is_folder if path or name not in self._fixed}
         for name in self._names[path]:
             if is_folder[name]:
                 self._list_start(f"{path}/{name}")
 
     def _is_same(self, path: str, info: os.stat_result, folder: int = -1) -> bool | None:
-        if path in self._fixed:
+        if path[1:] in self._fixed:
             return None
         return self._stamps.get(path, ())[:2] == _stamp(info)[:2]
 
@@ -166,7 +167,7 @@ class OwnFiles:
         os.close(folder)
         for name, info in entries.items():
             child = f"{path}/{name}"
-            if child in self._fixed:
+            if child[1:] in self._fixed:
                 continue
             self._touched |= self._stamps.get(child) != _stamp(info)
             # a changed folder is removed as a whole, since its size and flags would stay

@@ -95,7 +95,8 @@ class PodWorld(namespaces.EpisodeWorld):
     """The world of an episode in a slot."""
 
     def __init__(self, slot: Slot, disk: int, limits: dict[str, int]) -> None:
-        self.table, self.init, self.files = slot.table, slot.init, slot.files.root
+        self.table, self.init = slot.table, slot.init
+        self.files = self.below_seals = slot.files.root
         self._slot, self._disk, self._limits, self._next_look = slot, disk, limits, 0.0
 
     def diff(self) -> layers.Changes:
@@ -154,12 +155,6 @@ class UserProcesses(processes.Tree):
             if self._needle in self._read(f"{pid}/status") and self._process(pid):
                 return True
         return False
-
-    def init_is_ending(self) -> bool:
-        return False
-
-    def inner_pid(self, pid: int) -> int:
-        return pid
 
     def _shared_memory(self, alive: list[processes.Process]) -> int:
         """Count every descriptor as a socket, except a few of each process. There are no System V

@@ -113,8 +113,7 @@ class PythonEpisodeServer(EpisodeServer):
         if request.get("end"):
             return {}
         self._reap()
-        assert self._shell
-        shell = self._live_shell(self._shell)
+        shell = self._live_shell()
         assert isinstance(shell, PythonShell)
         self._branch_mark, self._jobs_alive = self._table.mark(), True
         for _ in range(_FORKS):

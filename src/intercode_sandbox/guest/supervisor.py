@@ -92,6 +92,7 @@ class Supervisor:
             except EOFError:
                 return
             number = head["number"]
+            spare = self._spares.pop(number, None)
             if head["op"] == "spare":
                 self._spares[number] = Spare(head, fds, time.monotonic())
             elif head["op"] == "start":
@@ -100,10 +101,10 @@ class Supervisor:
                 self._end(old, wait=False)
                 if fds:
                     self._start(head, fds)
-                elif spare := self._spares.pop(number, None):
+                elif spare:
                     self._start(spare.head, spare.fds)
                 self._end(old, wait=True)
-            elif spare := self._spares.pop(number, None):
+            elif spare:
                 for fd in spare.fds:
                     os.close(fd)
             else:
