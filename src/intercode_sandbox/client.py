@@ -28,7 +28,7 @@ from types import NoneType
 from typing import Any, Self, overload
 
 from intercode_sandbox.arguments import Content, Word, content, number, text, variables, words
-from intercode_sandbox.base import Limits, Sandbox, Session
+from intercode_sandbox.base import Limits, Sandbox
 from intercode_sandbox.errors import ForkError, SandboxDied, UsageError, inside, room_left
 from intercode_sandbox.guest import wire
 from intercode_sandbox.guest.limit import Limit
@@ -88,8 +88,9 @@ class GuestSandbox(Sandbox):
     _lost: bool | None = None
     """True if the session has ended; None if the last request did not say."""
 
-    def __init__(self, host: Host, limits: Limits, session: Session) -> None:
-        self.host, self.limits, self.session, self._pid = host, limits, session, os.getpid()
+    def __init__(self, host: Host) -> None:
+        self.host, self._pid = host, os.getpid()
+        self.limits, self.session = host.options.limits, host.options.session
         self._open_episode()
 
     @overload
@@ -284,7 +285,7 @@ class GuestSandbox(Sandbox):
     def branch(self) -> socket.socket:
         """Return a socket to a forked copy of the session's interpreter; the previous branch ends,
         with all that it started."""
-        if self.host.program != "python":
+        if self.host.options.program != "python":
             raise UsageError(
                 "this sandbox's session is a shell, which cannot be copied; "
                 "make it with program='python'"
@@ -387,7 +388,7 @@ class GuestSandbox(Sandbox):
                 os.close(fd)
 
     def fork(self) -> Self:
-        if self.host.program == "python":
+        if self.host.options.program == "python":
             raise ForkError(
                 "an interpreter cannot be copied live; "
                 "fork its environment, which executes the episode again"

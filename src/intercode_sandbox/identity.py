@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypedDict
@@ -65,6 +66,18 @@ def identity() -> Identity:
     if os.getuid() == 0:
         return Identity(UID, UID, True)
     return Identity(os.getuid(), os.getgid(), False)
+
+
+def run_as_user(words: list[str]) -> subprocess.CompletedProcess[bytes]:
+    """Run a program as the sandboxes' user."""
+    return subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=20,
+        cwd="/",
+        **identity().popen(),
+    )
 
 
 def map_users(pid: int) -> None:

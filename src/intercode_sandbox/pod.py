@@ -30,12 +30,11 @@ from pathlib import Path
 from typing import Any
 
 from intercode_sandbox import cache
-from intercode_sandbox.base import Limits
 from intercode_sandbox.errors import SandboxUnavailable, UsageError
 from intercode_sandbox.guest import wire
 from intercode_sandbox.guest.layers import OPAQUE, WHITEOUT
 from intercode_sandbox.guest.mounts import PLAYERS_SUBMIT
-from intercode_sandbox.host import ENVIRONMENT, guest_python, start_clean
+from intercode_sandbox.host import guest_python, start_clean
 from intercode_sandbox.local import (
     ALLOWING,
     LocalProvider,
@@ -73,12 +72,9 @@ class PodProvider(LocalProvider):
     _layers = "pod-layers"
 
     def refuses(self, gold: str) -> str | None:
-        match = _NEEDS_PROC.search(gold)
-        return (
-            f"its gold contains {match[0]!r}, which needs /proc, and --sandbox pod has none"
-            if match
-            else None
-        )
+        if match := _NEEDS_PROC.search(gold):
+            return f"its gold contains {match[0]!r}, which needs /proc, and --sandbox pod has none"
+        return None
 
     def _open(self, start: Template, **options: Any) -> LocalSandbox:
         return PodSandbox(start, **options)
@@ -90,8 +86,8 @@ class PodHost(TemplateHost):
 
     wall, spares = "pod", False
 
-    def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
-        if self.root:
+    def _prepare(self, template: Template) -> dict[str, Any]:
+        if self.options.root:
             raise UsageError(
                 "pods have no root inside: open the sandbox with root=False, use docker, "
                 f"or allow namespaces, which local needs: {ALLOWING}"
@@ -100,24 +96,16 @@ class PodHost(TemplateHost):
             raise SandboxUnavailable(why)
         self.identity = str(next(_numbers))
         slots, users = str(cache.root() / "slots"), (_LAST_USER - _FIRST_USER) // 2
-        files = str(_own_files(template)), _userland(template)
+        files, disk = (str(_own_files(template)), _userland(template)), self.options.limits.disk
         return {
-            "mounts": (0, template.host_folders, (), limits.disk, False),
-            "pod": (slots, *files, _FIRST_USER, users, limits.disk),
+            "mounts": (0, template.host_folders, (), disk, False),
+            "pod": (slots, *files, _FIRST_USER, users, disk),
         }
 
-    def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    def _spawn(self, **how: Any) -> subprocess.Popen[bytes]:
         python, _ = guest_python()
-        control, inside = socket.socketpair()
-        with inside:
-            guest = str(cache.guest_folder(python, cache.root()))
-            process = start_clean(
-                [python, "-s", "-S", "-B", "-c", _MAIN, guest],
-                stdin=inside.fileno(),
-                stderr=self._errors,
-                env={"PATH": ENVIRONMENT["PATH"], "PYTHONHASHSEED": "0"},
-            )
-        return control, process
+        guest = str(cache.guest_folder(python, cache.root()))
+        return start_clean([python, "-s", "-S", "-B", "-c", _MAIN, guest], **how)
 
 
 class PodSandbox(LocalSandbox):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import platform
 import struct
+from collections.abc import Collection
 from errno import EAFNOSUPPORT, ENOSYS, EPERM
 
 from intercode_sandbox.errors import SandboxUnavailable
@@ -87,7 +88,7 @@ _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 def program(
     *,
     machine: str | None = None,
-    leave_out: frozenset[str] = frozenset(),
+    leave_out: Collection[str] = (),
     shared: bool = False,
     sockets: bool = False,
 ) -> bytes:

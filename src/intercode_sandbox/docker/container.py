@@ -30,12 +30,12 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from intercode_sandbox import cache, init
-from intercode_sandbox.base import MIB, Limits, Network, Program, Provider, Session
+from intercode_sandbox.base import MIB, Limits, Network, Provider
 from intercode_sandbox.client import GuestSandbox
 from intercode_sandbox.docker import images
 from intercode_sandbox.docker.daemon import (
@@ -55,7 +55,7 @@ from intercode_sandbox.errors import (
     UsageError,
 )
 from intercode_sandbox.guest import wire
-from intercode_sandbox.host import ENVIRONMENT, Host, Server, guest_python
+from intercode_sandbox.host import ENVIRONMENT, Host, HostOptions, Server, guest_python
 
 _START_SECONDS, _END_SECONDS, _POOL_SECONDS = 60.0, 10.0, 180.0
 """Seconds allowed for a container to start, to end, and for a pool to have one ready."""
@@ -103,29 +103,24 @@ class DockerSandbox(GuestSandbox):
         image: DockerImage,
         *,
         limits: Limits | None = None,
-        session: Session = "persistent",
         environment: Mapping[str, str] | None = None,
-        program: Program = "bash",
-        cwd: str | None = None,
         network: Network = "none",
-        root: bool = True,
+        **options: Any,
     ) -> None:
         if network != "none":
             image = replace(image, network=network)
-        variables = (
-            {**ENVIRONMENT, **dict(image.environment)} if environment is None else environment
-        )
-        spec = ContainerSpec(
-            image, limits or Limits(), session, tuple(sorted(variables.items())), program, cwd
-        )
-        pool = join_pool(spec)
+        if environment is None:
+            environment = {**ENVIRONMENT, **dict(image.environment)}
+        variables = tuple(sorted(environment.items()))
+        how = HostOptions(limits or Limits(), variables, network=image.network, **options)
+        pool = join_pool(ContainerSpec(image, how))
         try:
             host = pool.take()
         except BaseException:
             pool.leave()
             raise
         host.on_close = pool.leave
-        super().__init__(host, spec.limits, session)
+        super().__init__(host)
 
     @property
     def container(self) -> str:
@@ -133,16 +128,11 @@ class DockerSandbox(GuestSandbox):
         return self.host.name
 
 
-@dataclass(frozen=True)
-class ContainerSpec:
+class ContainerSpec(NamedTuple):
     """Everything that defines a container; equal specs share a pool."""
 
     image: DockerImage
-    limits: Limits
-    session: Session
-    environment: tuple[tuple[str, str], ...]
-    program: Program
-    cwd: str | None = None
+    options: HostOptions
 
 
 class Pool:
@@ -217,17 +207,16 @@ class DockerHost(Host):
     _first: Server | None = None
 
     def __init__(self, spec: ContainerSpec) -> None:
-        self.spec, self.cwd, self._started = spec, spec.cwd or spec.image.cwd, False
+        self.spec, self._started = spec, False
         self.name = f"intercode-{secrets.token_hex(6)}"
-        super().__init__(spec.program, spec.session)
+        super().__init__(spec.options, spec.image.cwd)
 
     def await_ready(self) -> Self:
         """Wait until the container runs. Raises `UsageError` for an image without a shell, else
         `SandboxUnavailable`; the container is then gone."""
         try:
-            mounts = (2, (), (), self.spec.limits.disk, True, False, self.force_copy)
-            network = self.spec.image.network
-            self._configure(mounts, self.spec.limits, dict(self.spec.environment), network=network)
+            disk = self.options.limits.disk
+            self._configure((2, (), (), disk, True, False, self.force_copy))
             self._control.settimeout(_START_SECONDS)
             head, _ = wire.receive(self._control, 0)
             self._control.settimeout(None)
@@ -290,7 +279,7 @@ class DockerHost(Host):
 
     def _command(self, line: Path) -> list[str]:
         """Return the `docker run` with the supervisor as first process."""
-        image, limits = self.spec.image, self.spec.limits
+        image, limits = self.spec.image, self.options.limits
         memory = str(_SANDBOXES * limits.memory + _GUEST_MEMORY)
         processes = str(_SANDBOXES * (limits.processes + _GUEST_PROCESSES))
         bundle = f"type=bind,source={_bundle(cache.root())},target={wire.BUNDLE},readonly"
@@ -344,11 +333,9 @@ class DockerHost(Host):
         text = self.error_text()
         self._errors.close()
         error = error_of(text, self.spec.image.name)
-        return (
-            _no_namespaces(str(error))
-            if type(error) is SandboxError and not machine_error(text)
-            else error
-        )
+        if type(error) is SandboxError and not machine_error(text):
+            return _no_namespaces(str(error))
+        return error
 
 
 def _no_namespaces(why: str) -> SandboxUnavailable:
