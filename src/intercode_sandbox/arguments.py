@@ -52,8 +52,11 @@ def content(name: str, value: Any) -> bytes:
         raise UsageError(f"{name} must be bytes or a text, not {value!r:.60}") from None
 
 
-def number(name: str, value: Any) -> float:
-    """Return a number, or the nearest one from 0 to 2³⁰, more seconds or bytes than matter."""
+def number(name: str, value: Any, default: Any = None) -> float:
+    """Return a number, by default `default`, or the nearest one from 0 to 2³⁰, more seconds or
+    bytes than matter."""
+    if value is None:
+        value = default
     if not isinstance(value, Real) or value != value:
         raise UsageError(f"{name} must be a number, not {value!r:.60}")
     nearest: Any = min(max(value, 0), 1 << 30)

@@ -58,7 +58,8 @@ def find_dockerfile(image: str | None) -> Path | None:
     if image is None or ("/" not in image and local_images.image_path(image).is_dir()):
         return None
     path = Path(image)
-    path = path / "Dockerfile" if (path / "Dockerfile").is_file() else path
+    if (path / "Dockerfile").is_file():
+        return path / "Dockerfile"
     return path if "dockerfile" in path.name.lower() and path.is_file() else None
 
 
@@ -81,8 +82,8 @@ def build_dockerfile(dockerfile: Path, stand_in: template.Template | None) -> te
             _Buildah(layer.parent).build(dockerfile.resolve(), bases, layer)
 
     def fill(layer: Path) -> None:
-        failed, why = _failures.get(key, (-inf, ""))
-        if time.monotonic() - failed < _REMEMBERED:
+        when, why = _failures.get(key, (-inf, ""))
+        if time.monotonic() - when < _REMEMBERED:
             raise UsageError(why)
         try:
             build(layer)
@@ -131,12 +132,11 @@ class _Buildah:
         store = cache.root() / "buildah"
         store.mkdir(exist_ok=True)
         identity().own(store)
-        proxies = {*_PROXIES, *(name.upper() for name in _PROXIES)}
-        self._environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(work),
-            **{name: value for name, value in os.environ.items() if name in proxies},
-        }
+        proxies = {*_PROXIES, *map(str.upper, _PROXIES)}
+        self._environment = {"PATH": os.environ["PATH"], "HOME": str(work)}
+        for name, value in os.environ.items():
+            if name in proxies:
+                self._environment[name] = value
         places = ["--root", str(store), "--runroot", str(work / "run")]
         places += ["--short-name-alias-conf", str(store / "names.conf")]
         for driver in ("overlay", "vfs"):  # the former is faster, but not possible on overlays
@@ -145,9 +145,8 @@ class _Buildah:
                 break
 
     def build(self, dockerfile: Path, bases: Mapping[str, template.Template], layer: Path) -> None:
-        archive, id_file, pip, context = (
-            self._work / name for name in ("root.tar", "id", "pip", "context")
-        )
+        archive, id_file = self._work / "root.tar", self._work / "id"
+        pip, context = self._work / "pip", self._work / "context"
         for folder in (pip, context):
             folder.mkdir()
             identity().own(folder)
@@ -238,7 +237,7 @@ def _map_ids(pid: int) -> None:
                 continue
             ranges = (*ranges[:3], "1", *_subordinate(f"/etc/sub{kind}"))
             subprocess.run([f"new{kind}map", str(pid), *ranges], check=True, capture_output=True)
-        except (OSError, subprocess.CalledProcessError, StopIteration) as error:
+        except (OSError, subprocess.CalledProcessError) as error:
             raise SandboxUnavailable(
                 "buildah needs a range of ids, which this user does not have here; run: "
                 "usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER"
@@ -248,26 +247,25 @@ def _map_ids(pid: int) -> None:
 def _subordinate(file: str) -> tuple[str, str]:
     """Return the first of the caller's subordinate ids, and how many there are."""
     names = {pwd.getpwuid(os.getuid()).pw_name, str(os.getuid())}
-    rows = (line.strip().split(":") for line in Path(file).read_text().splitlines())
-    _, first, count = next(row for row in rows if row[0] in names)
-    return first, str(min(int(count), _IDS - 1))
+    for line in Path(file).read_text().splitlines():
+        name, *numbers = line.strip().split(":")
+        if name in names:
+            first, count = numbers
+            return first, str(min(int(count), _IDS - 1))
+    raise FileNotFoundError
 
 
 def _write_pip_settings(folder: Path) -> None:
     """Write where pip finds packages on this machine, and its certificates."""
-    settings = RawConfigParser()
-    files = (
-        "/etc/pip.conf",
-        Path.home() / ".config/pip/pip.conf",
-        os.environ.get("PIP_CONFIG_FILE", ""),
-    )
-    settings.read(files)
-    chosen = dict(settings["global"]) if settings.has_section("global") else {}
+    config, text = RawConfigParser(), "[global]\n"
+    own_file = os.environ.get("PIP_CONFIG_FILE", "")
+    config.read(["/etc/pip.conf", Path.home() / ".config/pip/pip.conf", own_file])
     for name in _PIP_SETTINGS:
         variable = f"PIP_{name.upper().replace('-', '_')}"
-        chosen[name] = os.environ.get(variable) or chosen.get(name, "")
-    if os.path.isfile(chosen["cert"]):
-        shutil.copyfile(chosen["cert"], folder / "certificates.crt")
-        chosen["cert"] = f"{_PIP}/certificates.crt"
-    lines = [f"{name} = {chosen[name]}\n" for name in _PIP_SETTINGS if chosen[name]]
-    (folder / "pip.conf").write_text("".join(["[global]\n", *lines]))
+        value = os.environ.get(variable) or config.get("global", name, fallback="") or ""
+        if name == "cert" and os.path.isfile(value):
+            shutil.copyfile(value, folder / "certificates.crt")
+            value = f"{_PIP}/certificates.crt"
+        if value:
+            text += f"{name} = {value}\n"
+    (folder / "pip.conf").write_text(text)

@@ -222,8 +222,8 @@ def _raises_faults(make: Make) -> None:
     and earns nothing."""
     request, golds, unnoticed = GuestSandbox._request, _gold_actions(make), list[str]()
 
-    def fail(sandbox: GuestSandbox, head: dict[str, Any], *more: Any, **options: Any) -> NoReturn:
-        refused.append(head["op"])
+    def fail(sandbox: GuestSandbox, operation: str, *more: Any, **head: Any) -> NoReturn:
+        refused.append(operation)
         raise SandboxError(_PLANTED)
 
     def call_without_sandboxes(method: Callable[..., Any], *arguments: object) -> Any:

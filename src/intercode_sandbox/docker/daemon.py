@@ -36,9 +36,7 @@ _NO_IMAGE = re.compile(
     re.I,
 )
 _FULL = re.compile(r"no space left on device", re.I)
-_RUNTIME = re.compile(
-    r"unknown or invalid runtime name: (\S+)|Unknown runtime specified (\S+)", re.I
-)
+_RUNTIME = re.compile(r"(?:unknown or invalid runtime name:|Unknown runtime specified) (\S+)", re.I)
 _NETWORK = re.compile(r"network (\S+) not found", re.I)
 _LABEL = "intercode.owner"
 _REMOVED = re.compile(r"already in progress|No such container", re.I)
@@ -79,9 +77,7 @@ def error_of(message: str, image: str) -> IntercodeError:
     if error := machine_error(message):
         return error
     if unknown := _RUNTIME.search(message):
-        return UsageError(
-            f"docker knows no runtime {(unknown[1] or unknown[2]).rstrip('.')!r}; see: docker info"
-        )
+        return UsageError(f"docker knows no runtime {unknown[1].rstrip('.')!r}; see: docker info")
     if missing := _NETWORK.search(message):
         return UsageError(f"docker knows no network {missing[1]!r}; see: docker network ls")
     if _NO_IMAGE.search(message):
@@ -121,9 +117,13 @@ def owner_label() -> str:
 def find_leftovers() -> list[str]:
     """Return the ids of containers whose owner is dead."""
     columns = f'{{{{.ID}}}} {{{{.Label "{_LABEL}"}}}}'
-    listed = docker("ps", "--all", "--no-trunc", "--filter", f"label={_LABEL}", "--format", columns)
-    rows = (line.split(maxsplit=1) for line in listed.splitlines())
-    return [row[0] for row in rows if len(row) == 2 and _is_dead(row[1])]
+    rows = docker("ps", "--all", "--no-trunc", "--filter", f"label={_LABEL}", "--format", columns)
+    containers = []
+    for row in rows.splitlines():
+        container, _, owner = row.partition(" ")
+        if _is_dead(owner):
+            containers.append(container)
+    return containers
 
 
 def remove_leftovers() -> list[str]:
@@ -145,12 +145,12 @@ def remove_leftovers_once() -> None:
 
 
 def _owner(pid: int) -> str:
-    start = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    start = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[19]
     return f"{_machine()}/{pid}/{start}"
 
 
 def _machine() -> str:
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
     return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
 
 

@@ -106,12 +106,12 @@ def make_image(
         raise UsageError(
             "--sandbox docker needs an image: give --image NAME, or --image DIR/Dockerfile"
         )
+    tag = image
     if dockerfile := _dockerfile(image):
+        image = str(dockerfile)
         with _standing_in(dockerfile, bases or {}, stand_in):
             tag = _build(dockerfile, progress or partial(print, file=sys.stderr))
-        base = inspect(tag, str(dockerfile))
-    else:
-        base = inspect(image, image)
+    base = inspect(tag, image)
     return with_tree(base, tree) if tree else base
 
 
@@ -130,23 +130,27 @@ def with_tree(below: DockerImage, tree: Path) -> DockerImage:
 def with_script(below: DockerImage, text: str, *, name: str) -> DockerImage:
     """Return `below` with the changes of the script `text`, Bash run by sh where there is no bash;
     errors call the script `name`."""
-    bash, *words = map(shlex.quote, script_command(text, SCRIPT))
-    program = "$(command -v bash || echo sh)" if bash == "bash" else bash
-    variables = [
-        f"{key}={value}" for key, value in ENVIRONMENT.items() if key not in dict(below.environment)
-    ]
-    run = f"mv /.setup.sh {SCRIPT} && exec {program} {' '.join(words)}"
-    command = json.dumps(["env", *variables, "sh", "-c", run])
-    step = f"COPY content /.setup.sh\nRUN {command}"
-    return _with_step(
-        below, text, step, lambda file: file.write_text(text, "utf-8"), f"the setup script {name}"
-    )
+    program, *words = map(shlex.quote, script_command(text, SCRIPT))
+    if program == "bash":
+        program = "$(command -v bash || echo sh)"
+    command = ["env"]
+    for key, value in ENVIRONMENT.items():
+        if key not in dict(below.environment):
+            command.append(f"{key}={value}")
+    command += ["sh", "-c", f"mv /.setup.sh {SCRIPT} && exec {program} {' '.join(words)}"]
+    step = f"COPY content /.setup.sh\nRUN {json.dumps(command)}"
+
+    def fill(file: Path) -> None:
+        file.write_text(text, "utf-8")
+
+    return _with_step(below, text, step, fill, f"the setup script {name}")
 
 
 def _dockerfile(image: str) -> Path | None:
     """Return the Dockerfile that `image` is or contains, or None for an image's name."""
     path = Path(image)
-    path = path / "Dockerfile" if path.is_dir() else path
+    if path.is_dir():
+        path /= "Dockerfile"
     if path.is_file():
         with path.open("rb") as file:
             text = file.read(1 << 16)
@@ -179,10 +183,10 @@ def _standing_in(
 ) -> Iterator[None]:
     """Let the images in `bases`, or `stand_in`, have the names that the Dockerfile begins from and
     docker lacks."""
-    images = {name: bases.get(name, stand_in) for name in from_names(dockerfile)}
-    lacking = list[str]()
+    lacking: list[str] = []
     try:
-        for name, image in images.items():
+        for name in from_names(dockerfile):
+            image = bases.get(name, stand_in)
             if image and _REFERENCE.fullmatch(name) and not docker("image", "ls", "-q", name):
                 docker("tag", image, name)
                 lacking.append(name)
@@ -197,12 +201,9 @@ def _build(dockerfile: Path, progress: Progress) -> str:
     """Build the image and return its tag. Docker builds each time: its own cache detects changes,
     in FROM images too."""
     folder = template.folder_digest(dockerfile.parent)
-    tag = f"{_REPOSITORY}:{template.hash_of('dockerfile', str(dockerfile.name), folder)}"
-    status, log = _run(
-        ["--tag", tag, "--file", str(dockerfile), "--", str(dockerfile.parent)],
-        progress,
-        BUILD_SECONDS,
-    )
+    tag = f"{_REPOSITORY}:{template.hash_of('dockerfile', dockerfile.name, folder)}"
+    words = ["--tag", tag, "--file", str(dockerfile), "--", str(dockerfile.parent)]
+    status, log = _run(words, progress, BUILD_SECONDS)
     if status == -signal.SIGKILL:
         raise UsageError(
             f"{dockerfile}: its build was stopped after {BUILD_SECONDS / 3600:g} hours"
@@ -214,7 +215,7 @@ def _build(dockerfile: Path, progress: Progress) -> str:
     return tag
 
 
-def _run(words: list[str], progress: Progress, seconds: float) -> tuple[int, str]:
+def _run(words: list[str], progress: Progress | None, seconds: float) -> tuple[int, str]:
     """Return the status of `docker build` and its output. The build is killed when this process
     ends, and after `seconds`."""
     docker_build = [program_path(), "build", "--force-rm", *words]
@@ -225,20 +226,21 @@ def _run(words: list[str], progress: Progress, seconds: float) -> tuple[int, str
         return follow(build, progress, seconds)
 
 
-def follow(build: subprocess.Popen[str], progress: Progress, seconds: float) -> tuple[int, str]:
+def follow(
+    build: subprocess.Popen[str], progress: Progress | None, seconds: float
+) -> tuple[int, str]:
     """Return the status and the output of a process, which is killed after `seconds`. One that ends
     soon, as a build from docker's cache does, makes no `progress`."""
     assert build.stdout is not None
-    lines, printed, start = list[str](), 0, time.monotonic()
+    lines, waiting, start = list[str](), list[str](), time.monotonic()
     timer = threading.Timer(seconds, build.kill)
     timer.start()
     try:
         for line in build.stdout:
             lines.append(line.rstrip())
-            if time.monotonic() - start > _SOON:
-                for text in lines[printed:]:
-                    progress(text)
-                printed = len(lines)
+            waiting.append(line.rstrip())
+            while progress and waiting and time.monotonic() - start > _SOON:
+                progress(waiting.pop(0))
         status = build.wait()
     except BaseException:
         build.kill()
@@ -257,11 +259,10 @@ def _with_step(
 ) -> DockerImage:
     """Return an image with one more `step`, whose file `fill` writes. Raises `DataError` that names
     `label`."""
-    if volumes := json.loads(
-        docker("image", "inspect", "--format", "{{json .Config.Volumes}}", below.id)
-    ):
+    volumes = docker("image", "inspect", "--format", "{{json .Config.Volumes}}", below.id)
+    if json.loads(volumes):
         raise UsageError(
-            f"{below.name} declares VOLUME {' '.join(volumes)}, "
+            f"{below.name} declares VOLUME {' '.join(json.loads(volumes))}, "
             "where docker does not keep the files of a tree or a script; make an image without it: "
             "docker export CONTAINER | docker import - NAME"
         )
@@ -271,20 +272,16 @@ def _with_step(
         docker("tag", below.id, base)  # not every builder takes the id of an image
         with tempfile.TemporaryDirectory() as folder:
             fill(Path(folder, "content"))
-            Path(folder, "Dockerfile").write_text(
-                f"FROM {base}\nUSER 0\nWORKDIR /\n{step}\n", encoding="utf-8"
-            )
+            text = f"FROM {base}\nUSER 0\nWORKDIR /\n{step}\n"
+            Path(folder, "Dockerfile").write_text(text, "utf-8")
             seconds = SETUP_LIMITS.seconds
-            status, log = _run(
-                ["--network", "none", "--tag", tag, folder], lambda line: None, seconds
-            )
+            status, log = _run(["--network", "none", "--tag", tag, folder], None, seconds)
         if status == -signal.SIGKILL:
             raise DataError(f"{label} ran out of time ({seconds:.0f} s)")
         if status:
-            message = (
+            raise machine_error(log) or DataError(
                 f"{label} cannot be added to {below.name}; docker's last lines:\n{last_lines(log)}"
             )
-            raise machine_error(log) or DataError(message)
     return replace(below, id=inspect(tag, below.name).id, digest=digest)
 
 
@@ -339,8 +336,7 @@ def export_image(reference: str, name: str | None = None, *, force: bool = False
 def keep_files(image: DockerImage, folder: Path) -> None:
     """Write the image's files, ENV, WORKDIR and command into `folder`, a layer for local
     sandboxes."""
-    variables = dict(image.environment)
-    settings = {"environment": variables, "cwd": image.cwd, "command": image.command}
+    settings = {"environment": dict(image.environment), "cwd": image.cwd, "command": image.command}
     with exported(image) as archive:
         local_images.fill_layer(folder, archive, image.name, settings)
 
@@ -350,11 +346,12 @@ def import_tree(layer: template.Template) -> str:
     tag = f"{_REPOSITORY}:{layer.digest}"
     if not docker("image", "ls", "--quiet", tag):
         tree = str(layer.layers[0] / template.TREE)
+        words = ["--change", f"CMD {json.dumps(layer.command)}"]
+        words += ["--change", f"WORKDIR {layer.cwd}"]
+        for name, value in layer.environment.items():
+            words += ["--change", f"ENV {name}={json.dumps(value)}"]
         pack = ["tar", "-C", tree, *_ROOTS, "-c", "."]
-        variables = [f"ENV {name}={json.dumps(value)}" for name, value in layer.environment.items()]
-        changes = [f"CMD {json.dumps(layer.command)}", f"WORKDIR {layer.cwd}", *variables]
         with subprocess.Popen(pack, stdout=subprocess.PIPE) as packed:
-            words = [word for change in changes for word in ("--change", change)]
             docker("import", *words, "-", tag, stdin=packed.stdout, seconds=600)
     return tag
 
