@@ -108,14 +108,11 @@ def _explain_write_errors(shelf: Path) -> Iterator[None]:
         # The error of a write to a full disk has an errno and no paths; errors from `shutil` and
         # from programs have neither.
         if isinstance(error, OSError) and not isinstance(error, shutil.Error):
-            paths = [
-                Path(str(name)) for name in (error.filename, error.filename2) if name is not None
-            ]
-            if not (
-                any(path.is_relative_to(shelf) for path in paths)
-                if paths
-                else error.errno in DISK_FULL
-            ):
+            names = error.filename, error.filename2
+            ours = names == (None, None) and error.errno in DISK_FULL
+            for name in names:
+                ours = ours or Path(str(name)).is_relative_to(shelf)
+            if not ours:
                 raise
         why = getattr(error, "strerror", None) or str(error)[:300]
         raise SandboxUnavailable(
@@ -137,8 +134,6 @@ def guest_folder(python: str, root: Path) -> Path:
     """Return the folder with the guest's modules for the interpreter `python`; `root` is the
     cache's folder."""
     modules = sorted(GUEST.glob("*.py"))
-    sources = [path.read_bytes() for path in (*modules, Path(init.__file__))]
-    digest = hashlib.sha256(python.encode() + b"".join(sources)).hexdigest()[:24]
 
     def build(target: Path) -> None:
         for path in modules:
@@ -148,4 +143,10 @@ def guest_folder(python: str, root: Path) -> Path:
             [python, "-I", "-m", "compileall", "-q", str(target)], check=True, capture_output=True
         )
 
-    return folder("guest", digest, build)
+    return folder("guest", code_key(python, *modules, Path(init.__file__)), build)
+
+
+def code_key(python: str, *files: Path) -> str:
+    """Return the key of what an interpreter makes of these files."""
+    contents = b"".join([path.read_bytes() for path in files])
+    return hashlib.sha256(python.encode() + contents).hexdigest()[:24]

@@ -222,16 +222,18 @@ def _require_limits(limits: Limits) -> None:
     """Raise `SandboxUnavailable` if this process may use less than a sandbox needs: results would
     differ."""
     needed, usual = shared_limits(limits), shared_limits(Limits())
-    for name, unit, spare in (
-        ("NPROC", "processes (`ulimit -u`)", 0),
-        # more than agents can send over sockets
-        ("NOFILE", "open files (`ulimit -n`)", usual["NOFILE"]),
-        ("FSIZE", "bytes in a file (`ulimit -f`)", 0),
-        ("DATA", "bytes of data (`ulimit -d`)", 0),
-        ("AS", "bytes of memory (`ulimit -v`)", 0),
-        ("STACK", "bytes of stack (`ulimit -s`)", 0),
-    ):
-        least = min(needed.get(name, limits.memory), usual.get(name, Limits().memory)) + spare
+    units = {
+        "NPROC": "processes (`ulimit -u`)",
+        "NOFILE": "open files (`ulimit -n`)",
+        "FSIZE": "bytes in a file (`ulimit -f`)",
+        "DATA": "bytes of data (`ulimit -d`)",
+        "AS": "bytes of memory (`ulimit -v`)",
+        "STACK": "bytes of stack (`ulimit -s`)",
+    }
+    for name, unit in units.items():
+        least = min(needed.get(name, limits.memory), usual.get(name, Limits().memory))
+        if name == "NOFILE":
+            least += usual[name]  # more than agents can send over sockets
         _, most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
         if most != resource.RLIM_INFINITY and most < least:
             raise SandboxUnavailable(

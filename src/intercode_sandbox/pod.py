@@ -42,7 +42,7 @@ from intercode_sandbox.local import (
     TemplateHost,
     allows_namespaces,
 )
-from intercode_sandbox.template import TREE, Template, is_marked
+from intercode_sandbox.template import TREE, Template, is_folder, is_marked
 
 _CAPABILITIES = {
     "CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7,
@@ -124,8 +124,8 @@ def unfit() -> str:
     """Return why no pod can be made here, with advice, or "" if one can."""
     if os.getuid() != 0:
         return f"--sandbox pod needs root; an ordinary user needs namespaces: {ALLOWING}"
-    with open("/proc/self/status", encoding="utf-8") as file:
-        rights = next(int(line.split()[1], 16) for line in file if line.startswith("CapEff:"))
+    status = Path("/proc/self/status").read_text("utf-8")
+    rights = int(status.partition("CapEff:")[2].split()[0], 16)
     if missing := [name for name, number in _CAPABILITIES.items() if not rights >> number & 1]:
         return (
             f"--sandbox pod needs the capabilities {', '.join(missing)}: "
@@ -176,13 +176,18 @@ def usual_provider() -> LocalProvider:
 
 def _userland(template: Template) -> list[tuple[str, str]]:
     """Return the folders that agents can only read, as (name in the agent's /, folder)."""
+    userland = []
     if template.host_folders:
         copy = _copy_host_folders(template.host_folders, template.hidden)
-        return [
-            (folder.lstrip("/"), str(copy / folder.lstrip("/"))) for folder in template.host_folders
-        ]
-    folders = [(name, layer / TREE / name) for layer in template.layers for name in _USERLAND]
-    return [(name, str(path)) for name, path in folders if path.is_dir() and not path.is_symlink()]
+        for folder in template.host_folders:
+            userland.append((folder.lstrip("/"), f"{copy}{folder}"))
+        return userland
+    for layer in template.layers:
+        for name in _USERLAND:
+            path = layer / TREE / name
+            if is_folder(path):
+                userland.append((name, str(path)))
+    return userland
 
 
 def _copy_host_folders(folders: tuple[str, ...], hidden: tuple[str, ...]) -> Path:
@@ -221,25 +226,19 @@ def _own_files(template: Template) -> Path:
     def build(folder: Path) -> None:
         folder.chmod(0o755)
         for layer in template.layers:
-            for entry in os.scandir(layer / TREE) if (layer / TREE).is_dir() else ():
-                target = folder / entry.name
-                if entry.name in left_out:
+            for source in layer.glob(f"{TREE}/*"):
+                target = folder / source.name
+                if source.name in left_out:
                     continue
-                both = all(
-                    stat.S_ISDIR(path.lstat().st_mode)
-                    for path in (Path(entry.path), target)
-                    if os.path.lexists(path)
-                )
-                if is_marked(entry.path, WHITEOUT) or is_marked(entry.path, OPAQUE) or not both:
-                    (
+                whiteout = is_marked(str(source), WHITEOUT)
+                merged = is_folder(source) and is_folder(target)
+                if whiteout or not merged or is_marked(str(source), OPAQUE):
+                    if is_folder(target):
                         shutil.rmtree(target)
-                        if target.is_dir() and not target.is_symlink()
-                        else target.unlink(missing_ok=True)
-                    )
-                if not is_marked(entry.path, WHITEOUT):
-                    subprocess.run(
-                        ["cp", "-aT", "--remove-destination", "--", entry.path, str(target)],
-                        check=True,
-                    )
+                    else:
+                        target.unlink(missing_ok=True)
+                if not whiteout:
+                    copy = ["cp", "-aT", "--remove-destination", "--", str(source), str(target)]
+                    subprocess.run(copy, check=True)
 
     return cache.folder("own", template.digest, build)

@@ -9,7 +9,6 @@ otherwise the machine would decide a reward.
 from __future__ import annotations
 
 import functools
-import math
 import os
 import resource
 from collections.abc import Iterator
@@ -28,13 +27,13 @@ _HIGH = 1 << 12
 
 def require_processes(needed: int) -> None:
     """Raise `SandboxUnavailable` if fewer than `needed` more processes may be started."""
-    left = min((limit - used for limit, used in _limits()), default=math.inf)
-    if left < needed:
-        raise SandboxUnavailable(
-            f"this machine has no room for {needed} more processes, which a sandbox may need: "
-            "other programs or agents have too many, or the limit is too low (`ulimit -u`; "
-            "of a container, its pids limit)"
-        )
+    for limit, used in _limits():
+        if limit - used < needed:
+            raise SandboxUnavailable(
+                f"this machine has no room for {needed} more processes, which a sandbox may need: "
+                "other programs or agents have too many, or the limit is too low (`ulimit -u`; "
+                "of a container, its pids limit)"
+            )
 
 
 def _limits() -> Iterator[tuple[int, int]]:
@@ -56,9 +55,13 @@ def _control_groups() -> list[tuple[Path, int]]:
         _, controllers, path = line.split(":", 2)
         if controllers and "pids" not in controllers.split(","):
             continue
-        base = _CGROUPS / "pids" if controllers else _CGROUPS
+        base = _CGROUPS
+        if controllers:
+            base /= "pids"
         inner = base / path.lstrip("/")
-        for folder in (group for group in (inner, *inner.parents) if group.is_relative_to(base)):
+        for folder in (inner, *inner.parents):
+            if not folder.is_relative_to(base):
+                break
             with suppress(OSError, ValueError):  # no such limit, or the word "max"
                 limits.append((folder, int((folder / "pids.max").read_text("utf-8"))))
     return limits

@@ -112,14 +112,18 @@ def program(
             _SOCKET,
             [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, _UNIX), _return_error(EAFNOSUPPORT), _PASS],
         )
-    for table, errno in ((_REFUSED, EPERM), (_ABSENT, ENOSYS), (_SHARED if shared else {}, ENOSYS)):
-        answers |= {name: (numbers, [_return_error(errno)]) for name, numbers in table.items()}
-    blocks = [
-        (numbers[column], block)
-        for name, (numbers, block) in answers.items()
-        if name not in leave_out
-    ]
-    code += _search(sorted((number, block) for number, block in blocks if number is not None))
+    absent = dict(_ABSENT)
+    if shared:
+        absent |= _SHARED
+    for table, errno in ((_REFUSED, EPERM), (absent, ENOSYS)):
+        for name, numbers in table.items():
+            answers[name] = numbers, [_return_error(errno)]
+    blocks = []
+    for name, (numbers, block) in answers.items():
+        number = numbers[column]
+        if number is not None and name not in leave_out:
+            blocks.append((number, block))
+    code += _search(sorted(blocks))
     return b"".join(struct.pack("HBBI", *step) for step in code)
 
 
@@ -142,7 +146,10 @@ def _search(answers: list[tuple[int, list[_Step]]]) -> list[_Step]:
     """Return a binary search for the block of a number: the kernel tries each new filter with all
     numbers, which is slow with a long list."""
     if len(answers) <= _LINEAR:
-        return [*(step for number, block in answers for step in _when(number, block)), _PASS]
+        code = []
+        for number, block in answers:
+            code += _when(number, block)
+        return [*code, _PASS]
     middle = len(answers) // 2
     below, above = _search(answers[:middle]), _search(answers[middle:])
     return [(_JGE, len(below), 0, answers[middle][0]), *below, *above]
@@ -153,21 +160,16 @@ def _by_argument() -> dict[str, tuple[tuple[int | None, int | None], list[_Step]
     clone = [(_LOAD, 0, 0, _ARG0), (_JSET, 0, 1, _NEW_NAMESPACES), _return_error(EPERM), _PASS]
     families = [(_JEQ, len(_FAMILIES) - index, 0, family) for index, family in enumerate(_FAMILIES)]
     socket = [(_LOAD, 0, 0, _ARG0), *families, _return_error(EAFNOSUPPORT), _PASS]
-    requests = [
-        step for request in _TERMINAL_INJECTION for step in _when(request, [_return_error(EPERM)])
-    ]
-    ioctl = [(_LOAD, 0, 0, _ARG1), *requests, _PASS]
+    ioctl = [(_LOAD, 0, 0, _ARG1)]
+    for request in _TERMINAL_INJECTION:
+        ioctl += _when(request, [_return_error(EPERM)])
+    ioctl.append(_PASS)
     # a process may change only its own limits
     prlimit = [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, 0), _return_error(EPERM), _PASS]
-    ignored = [step for option in _BUFFERS for step in _when(option, [_return_error(0)])]
-    setsockopt = [
-        (_LOAD, 0, 0, _ARG1),
-        (_JEQ, 1, 0, _SOL_SOCKET),
-        _PASS,
-        (_LOAD, 0, 0, _ARG2),
-        *ignored,
-        _PASS,
-    ]
+    setsockopt = [(_LOAD, 0, 0, _ARG1), (_JEQ, 1, 0, _SOL_SOCKET), _PASS, (_LOAD, 0, 0, _ARG2)]
+    for option in _BUFFERS:
+        setsockopt += _when(option, [_return_error(0)])
+    setsockopt.append(_PASS)
     return {
         "clone": (_CLONE, clone), "socket": (_SOCKET, socket), "ioctl": (_IOCTL, ioctl),
         "prlimit64": (_PRLIMIT, prlimit), "setsockopt": (_SETSOCKOPT, setsockopt),

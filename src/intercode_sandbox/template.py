@@ -200,6 +200,11 @@ def base(image: str | None) -> Template:
     return of_layer(unpack(path))
 
 
+def is_folder(path: Path) -> bool:
+    """Return whether there is a folder, not a link to one."""
+    return path.is_dir() and not path.is_symlink()
+
+
 def has_bash(root: Path) -> bool:
     return os.path.lexists(root / "bin/bash") or os.path.lexists(root / "usr/bin/bash")
 
@@ -267,7 +272,7 @@ def with_folder(template: Template, folder: Path) -> Template:
         for parent in folder.parents[:-1]:
             name = str(parent)[1:]
             path = layer / TREE / name
-            if path.is_dir() and not path.is_symlink():
+            if is_folder(path):
                 above[name] = path
     modes = []
     for name, path in above.items():
@@ -289,7 +294,7 @@ def _replaced_link(upper: Path, lower: Path) -> Path | None:
     """Return the first folder of `upper` that is a link in `lower`; overlay would hide the link."""
     for path in sorted(upper.rglob("*")):
         place = path.relative_to(upper)
-        if (lower / place).is_symlink() and path.is_dir() and not path.is_symlink():
+        if (lower / place).is_symlink() and is_folder(path):
             return place
     return None
 

@@ -67,27 +67,22 @@ def _pack(modules: dict[str, str], archive: str) -> None:
     needed to read them."""
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as packed:
         for name, path in sorted(modules.items()):
-            if path.endswith(".py"):
-                inside = name.replace(".", "/") + (
-                    "/__init__" if path.endswith("/__init__.py") else ""
-                )
-                with open(path, "rb") as source:
-                    code = compile(
-                        source.read(),
-                        f"<guest>/{os.path.basename(path)}",
-                        "exec",
-                        dont_inherit=True,
-                    )
-                packed.writestr(
-                    inside + ".pyc", importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code)
-                )
+            if not path.endswith(".py"):
+                continue
+            inside, file = name.replace(".", "/"), os.path.basename(path)
+            if file == "__init__.py":
+                inside += "/__init__"
+            with open(path, "rb") as source:
+                code = compile(source.read(), f"<guest>/{file}", "exec", dont_inherit=True)
+            head = importlib.util.MAGIC_NUMBER + bytes(12)
+            packed.writestr(f"{inside}.pyc", head + marshal.dumps(code))
 
 
 def _copy_libraries(binaries: list[str], target: str) -> None:
     """Copy the shared libraries of all `binaries`, and the loader, as `ldd` names them."""
     for path in binaries:
-        listed = subprocess.run(["ldd", path], stdout=subprocess.PIPE, check=True).stdout.decode()
-        for line in listed.splitlines():
+        libraries = subprocess.run(["ldd", path], stdout=subprocess.PIPE, check=True).stdout
+        for line in libraries.decode().splitlines():
             words = line.split()
             if "=>" in words and words[2].startswith("/"):
                 shutil.copy(words[2], os.path.join(target, "lib", words[0]))

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
 import queue
 import secrets
@@ -62,18 +61,16 @@ _START_SECONDS, _END_SECONDS, _POOL_SECONDS = 60.0, 10.0, 180.0
 _SANDBOXES = 4
 """The number of sandboxes of one host, forks included, that may use all of their limits at once."""
 _CAPABILITIES = (
-    *("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"),
-    *("SYS_ADMIN", "SETFCAP"),
-)
-_UNCONFINED = ("seccomp=unconfined", "apparmor=unconfined")
+    "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SYS_ADMIN", "SETFCAP",
+)  # fmt: skip
 _GUEST_MEMORY, _GUEST_PROCESSES = 128 * MIB, 8
 _BUNDLE_SCRIPT = Path(__file__).with_name("bundle_script.py")
 _GUEST = f"{wire.BUNDLE}/guest"
 _MAIN = [
-    *("--library-path", f"{wire.BUNDLE}/lib", "--argv0", _GUEST, _GUEST),
-    *("-I", "-S", "-B", "-X", "utf8", "-c"),
+    "--library-path", f"{wire.BUNDLE}/lib", "--argv0", _GUEST, _GUEST,
+    "-I", "-S", "-B", "-X", "utf8", "-c",
     "from guest.supervisor import main_in_container; main_in_container()",
-]
+]  # fmt: skip
 """Arguments of the bundle's loader, which run the supervisor."""
 
 
@@ -266,11 +263,10 @@ class DockerHost(Host):
             listener.bind(str(path))
             path.chmod(0o666)  # the folder is closed to others
             listener.listen(1)
-            null = subprocess.DEVNULL
             process = subprocess.Popen(
                 self._command(path),
-                stdin=null,
-                stdout=null,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
                 stderr=self._errors,
                 cwd="/",
                 start_new_session=True,
@@ -288,14 +284,16 @@ class DockerHost(Host):
         argv += ["--mount", f"type=bind,source={line},target={wire.LINE}", "--mount", bundle]
         argv += ["--name", self.name, "--label", owner_label(), "--hostname", "intercode"]
         argv += ["--network", image.network, "--cap-drop", "ALL"]
-        argv += [word for capability in _CAPABILITIES for word in ("--cap-add", capability)]
-        argv += [word for option in _UNCONFINED for word in ("--security-opt", option)]
-        argv += ["--security-opt", "no-new-privileges", "--user", "0", "--workdir", "/"]
+        argv += [f"--cap-add={capability}" for capability in _CAPABILITIES]
+        argv += ["--security-opt=seccomp=unconfined", "--security-opt=apparmor=unconfined"]
+        argv += ["--security-opt=no-new-privileges", "--user", "0", "--workdir", "/"]
         # otherwise root may write to the control groups, and no reset restores them
         argv += ["--no-healthcheck", "--tmpfs", "/sys/fs/cgroup:ro"]
         argv += ["--memory", memory, "--memory-swap", memory, "--pids-limit", processes]
-        argv += ["--cpus", str(image.cpus)] if image.cpus else []
-        argv += ["--runtime", image.runtime] if image.runtime else []
+        if image.cpus:
+            argv += ["--cpus", str(image.cpus)]
+        if image.runtime:
+            argv += ["--runtime", image.runtime]
         return [*argv, "--entrypoint", f"{wire.BUNDLE}/loader", image.id, *_MAIN]
 
     def _accept(self, listener: socket.socket, process: subprocess.Popen[bytes]) -> socket.socket:
@@ -350,20 +348,17 @@ def _bundle(root: Path) -> Path:
     """Return the folder with a copy of this machine's Python that runs the guest in any image.
     `root` is the cache's folder."""
     python, _ = guest_python()
-    state = hashlib.sha256(
-        python.encode() + _BUNDLE_SCRIPT.read_bytes() + Path(init.__file__).read_bytes()
-    )
-    for path in (Path(python).resolve(), *sorted(cache.GUEST.glob("*.py"))):
-        state.update(path.read_bytes())
+    modules = sorted(cache.GUEST.glob("*.py"))
+    files = _BUNDLE_SCRIPT, Path(init.__file__), Path(python).resolve(), *modules
 
     def build(target: Path) -> None:
         command = [python, "-I", "-S", "-B", str(_BUNDLE_SCRIPT), str(target), str(cache.GUEST)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
+        bundling = subprocess.run(command, capture_output=True, text=True, check=False)
+        if bundling.returncode:
             raise SandboxUnavailable(
-                f"{python} cannot be bundled for containers: {done.stderr.strip()[-300:]}"
+                f"{python} cannot be bundled for containers: {bundling.stderr.strip()[-300:]}"
             )
         init.write(target)
         target.chmod(0o755)
 
-    return cache.folder("bundles", state.hexdigest()[:24], build)
+    return cache.folder("bundles", cache.code_key(python, *files), build)
