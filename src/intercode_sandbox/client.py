@@ -282,8 +282,7 @@ class GuestSandbox(Sandbox):
         if not (isinstance(port, int) and least <= port < 1 << 16):
             raise UsageError(f"port must be a number from {least} to 65535, not {port!r:.60}")
         # an error of the port is the caller's, as one of a path is
-        path = f"{address}:{port}"
-        return self._receive_socket(op, path=path, port=port, address=address)
+        return self._receive_socket(op, path=f"{address}:{port}", port=port, address=address)
 
     def branch(self) -> socket.socket:
         """Return a socket to a forked copy of the session's interpreter; the previous branch ends,
@@ -401,8 +400,7 @@ class GuestSandbox(Sandbox):
         other = self._open_copy(reply, fds)
         if self.session == "persistent":
             try:
-                status = _field(reply, "status", int)
-                restored, _ = other._request("restore", state, status=status)
+                restored, _ = other._request("restore", state, status=_field(reply, "status", int))
                 if not _field(restored, "ok", bool):
                     raise ForkError(
                         "the copy could not take on the session's state: its shell ended"
@@ -464,13 +462,22 @@ class GuestSandbox(Sandbox):
             return {}, None
         if not self.root:
             raise UsageError(f"no user {user!r}: this sandbox has one user; open it with root=True")
-        users, groups = (self._table(name) for name in ("passwd", "group"))
-        row = next((row for row in users if user in (row[0], row[2])), [user, "", user, user])
-        if not all(number.isdigit() and int(number) < 1 << 32 for number in row[2:4]):
-            raise UsageError(f"no user {user!r} in /etc/passwd")
-        more = [int(group[2]) for group in groups if row[0] in group[3].split(",")]
-        home = row[5] if len(row) > 5 else "/"
-        return {"HOME": home, "USER": row[0], "LOGNAME": row[0]}, [int(row[2]), int(row[3]), *more]
+        row, home, ids = [user, "", user, user], "/", list[int]()
+        for entry in self._table("passwd"):
+            if user in (entry[0], entry[2]):
+                row = entry
+                break
+        if len(row) > 5:
+            home = row[5]
+        name = row[0]
+        for digits in row[2:4]:
+            if not digits.isdigit() or int(digits) >= 1 << 32:
+                raise UsageError(f"no user {user!r} in /etc/passwd")
+            ids.append(int(digits))
+        for group in self._table("group"):
+            if name in group[3].split(","):
+                ids.append(int(group[2]))
+        return {"HOME": home, "USER": name, "LOGNAME": name}, ids
 
     def _table(self, name: str) -> list[list[str]]:
         """Return the rows of /etc/passwd or /etc/group that have a number."""

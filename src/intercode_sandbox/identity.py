@@ -11,7 +11,7 @@ import stat
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from intercode_sandbox.errors import SandboxUnavailable
 
@@ -20,22 +20,16 @@ _OTHERS = UID << 16
 """The user number 1 of sandboxes whose agent is root, and 65,534 more."""
 
 
-class _User(TypedDict):
-    user: int | None
-    group: int | None
-    extra_groups: list[int] | None
-
-
 class Identity(NamedTuple):
     uid: int
     gid: int
     other: bool
     """True if this user is not the caller."""
 
-    def popen(self) -> _User:
+    def popen(self) -> dict[str, Any]:
         """Return arguments for `subprocess.Popen`."""
         if not self.other:
-            return {"user": None, "group": None, "extra_groups": None}
+            return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def own(self, path: Path) -> None:

@@ -17,27 +17,51 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
 from intercode_sandbox.errors import IntercodeError, SandboxError, SandboxUnavailable, UsageError
 
-_DOWN = re.compile(
-    r"Cannot connect to the Docker daemon|error during connect|dial unix|daemon is not running"
-    r"|invalid bind address",
-    re.I,
+_MACHINE = (
+    (
+        r"permission denied.*(?:docker|podman).*sock|connect: permission denied",
+        SandboxUnavailable,
+        "this user may not use the docker daemon; run: sudo usermod -aG docker $USER",
+    ),
+    (
+        r"Cannot connect to the Docker daemon|error during connect|dial unix|daemon is not running"
+        r"|invalid bind address",
+        SandboxUnavailable,
+        "the docker daemon is {down}\n{end}",
+    ),
+    (
+        r"no space left on device",
+        SandboxError,
+        "docker's disk is full; free some space with: docker system prune\n{end}",
+    ),
 )
-_FORBIDDEN = re.compile(
-    r"permission denied.*(docker|podman).*sock|connect: permission denied", re.I
+"""Messages of docker, and the errors that they mean, if neither the image nor the caller is at
+fault."""
+_CALLER = (
+    (
+        r"(?:unknown or invalid runtime name:|Unknown runtime specified) (\S+?)\.*(?:\s|$)",
+        UsageError,
+        "docker knows no runtime {name!r}; see: docker info",
+    ),
+    (
+        r"network (\S+) not found",
+        UsageError,
+        "docker knows no network {name!r}; see: docker network ls",
+    ),
+    (
+        r"No such image|Unable to find image|pull access denied|invalid reference format"
+        r"|no such object",
+        UsageError,
+        "docker has no image {image!r}; get it with: "
+        "docker pull {image}, or build one: --image DIR/Dockerfile",
+    ),
 )
-_NO_IMAGE = re.compile(
-    r"No such image|Unable to find image|pull access denied|invalid reference format"
-    r"|no such object",
-    re.I,
-)
-_FULL = re.compile(r"no space left on device", re.I)
-_RUNTIME = re.compile(r"(?:unknown or invalid runtime name:|Unknown runtime specified) (\S+)", re.I)
-_NETWORK = re.compile(r"network (\S+) not found", re.I)
 _LABEL = "intercode.owner"
 _REMOVED = re.compile(r"already in progress|No such container", re.I)
 
@@ -74,39 +98,25 @@ def program_path() -> str:
 
 def error_of(message: str, image: str) -> IntercodeError:
     """Return the error that docker's message about `image` means."""
-    if error := machine_error(message):
-        return error
-    if unknown := _RUNTIME.search(message):
-        return UsageError(f"docker knows no runtime {unknown[1].rstrip('.')!r}; see: docker info")
-    if missing := _NETWORK.search(message):
-        return UsageError(f"docker knows no network {missing[1]!r}; see: docker network ls")
-    if _NO_IMAGE.search(message):
-        return UsageError(
-            f"docker has no image {image!r}; get it with: "
-            f"docker pull {image}, or build one: --image DIR/Dockerfile"
-        )
-    return SandboxError(f"docker failed:\n{message.strip()[-600:]}")
+    error = _find_error((*_MACHINE, *_CALLER), message, image)
+    return error or SandboxError(f"docker failed:\n{message.strip()[-600:]}")
 
 
-def machine_error(message: str) -> SandboxError | None:
+def machine_error(message: str) -> IntercodeError | None:
     """Return the error if neither the image nor the caller caused it."""
-    end = message.strip()[-600:]
-    if _FORBIDDEN.search(message):
-        return SandboxUnavailable(
-            "this user may not use the docker daemon; run: sudo usermod -aG docker $USER"
-        )
-    if _DOWN.search(message):
-        advice = "the docker daemon is down; start it with: systemctl start docker (or dockerd &)"
-        if host := os.environ.get("DOCKER_HOST"):
-            advice = (
-                f"the docker daemon is down, or not at DOCKER_HOST={host}; "
-                "correct or unset that, or start it there"
-            )
-        return SandboxUnavailable(f"{advice}\n{end}")
-    if _FULL.search(message):
-        return SandboxError(
-            f"docker's disk is full; free some space with: docker system prune\n{end}"
-        )
+    return _find_error(_MACHINE, message)
+
+
+def _find_error(
+    table: Iterable[tuple[str, type[IntercodeError], str]], message: str, image: str = ""
+) -> IntercodeError | None:
+    down = "down; start it with: systemctl start docker (or dockerd &)"
+    if host := os.environ.get("DOCKER_HOST"):
+        down = f"down, or not at DOCKER_HOST={host}; correct or unset that, or start it there"
+    for pattern, kind, text in table:
+        if match := re.search(pattern, message, re.I):
+            name, end = "".join(match.groups()), message.strip()[-600:]
+            return kind(text.format(down=down, end=end, name=name, image=image))
     return None
 
 
