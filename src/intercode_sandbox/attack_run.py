@@ -16,7 +16,8 @@ from intercode_sandbox.base import Sandbox
 from intercode_sandbox.errors import SandboxDied, SandboxError, UsageError, did_you_mean
 from intercode_sandbox.identity import identity
 
-_HONEST, _HONEST_OUTPUT = "echo honest $((6 * 7))", "honest 42\n"
+_HONEST = "echo honest $((6 * 7))"
+_HONEST_OUTPUT = "honest 42\n"
 
 
 class AttackResult(NamedTuple):
@@ -52,7 +53,8 @@ def _play(
         box = after = stack.enter_context(open_box())
         if group is attacks.NEIGHBOURS:  # it must work while the attack holds what it took
             after = stack.enter_context(open_box())
-        action, host = attack.action, None
+        action = attack.action
+        host = None
         if group is attacks.OUTSIDE:
             host = stack.enter_context(attacks.host_targets(**identity().popen()))
             action = host.fill(action)
@@ -64,7 +66,8 @@ def _play(
             if group is not attacks.FATAL:  # after which no shell can start before the reset
                 before_reset = _be_honest(box)
             after.reset()
-            effects, after_reset = _suffer(after, attack.after), _be_honest(after)
+            effects = _suffer(after, attack.after)
+            after_reset = _be_honest(after)
         except SandboxError as error:
             return False, f"an error instead of a failure: {error}"
         for line in f"{output}\n{before_reset}\n{effects}\n{after_reset}".splitlines():

@@ -137,7 +137,8 @@ class Sandbox(ABC):
         stay. Raises OSError. Needs `run` and, for folders, tar inside."""
         from intercode_sandbox import copying
 
-        source, path = Path(text("source", source)), text("path", path)
+        source = Path(text("source", source))
+        path = text("path", path)
         if not source.is_dir():
             self.write(path, source.read_bytes(), mode=source.stat().st_mode & 0o777)
             return
@@ -151,7 +152,8 @@ class Sandbox(ABC):
         a link in `target` is in the way. Needs what `copy_in` needs."""
         from intercode_sandbox import copying
 
-        target, path = Path(text("target", target)), text("path", path)
+        target = Path(text("target", target))
+        path = text("path", path)
         if self.run(["test", "-d", path]).exit_code != 0:
             target.write_bytes(self.read(path, limit=copying.LARGEST))
             return

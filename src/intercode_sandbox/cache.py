@@ -13,13 +13,13 @@ ROOT is `$INTERCODE_CACHE`, else /var/cache/intercode for root and `$XDG_CACHE_H
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     return final
 
 
-@contextlib.contextmanager
+@contextmanager
 def _for_all_users() -> Iterator[None]:
     """Let everyone read files created in the block, whatever the caller's umask: sandboxes may run
     as another user."""
@@ -99,7 +99,7 @@ def _make(final: Path, build: Callable[[Path], None]) -> None:
         remove(work)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _explain_write_errors(shelf: Path) -> Iterator[None]:
     """Raise `SandboxUnavailable` with advice if `shelf` cannot be made or written in the block."""
     try:

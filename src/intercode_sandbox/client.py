@@ -11,7 +11,6 @@ as a container.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import errno
 import itertools
@@ -23,6 +22,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import NoneType
 from typing import Any, Self, overload
@@ -38,13 +38,14 @@ from intercode_sandbox.results import Change, Completed, ExecResult
 from intercode_sandbox.room import LEAST, require_processes
 from intercode_sandbox.streams import Streams
 
-_SPIN_SECONDS, _QUICK_SECONDS = 150e-6, 500e-6
+_SPIN_SECONDS = 150e-6
+_QUICK_SECONDS = 500e-6
 _PAYLOAD = 1 << 30
 _CONNECT_SECONDS = 10.0
+# The most files that are read by one request.
 _FILES = 200
-"""The most files that are read by one request."""
+# The limits whose hits an episode server reports by name.
 _ENFORCED = sorted(Limits().hits())
-"""The limits whose hits an episode server reports by name."""
 _CHANGE = {
     "kind": (str,),
     "type": (str,),
@@ -52,10 +53,10 @@ _CHANGE = {
     "digest": (str, NoneType),
     "target": (str, NoneType),
 }
+# The numbers of commands.
 _numbers = itertools.count(1)
-"""The numbers of commands."""
+# Seconds that the episode server may take beyond the action's limit before it counts as dead.
 _GRACE = 15.0
-"""Seconds that the episode server may take beyond the action's limit before it counts as dead."""
 
 
 class _Action:
@@ -65,7 +66,8 @@ class _Action:
     __slots__ = ("stop_asked", "stops")
 
     def __init__(self) -> None:
-        self.stop_asked, self.stops = False, list[None]()
+        self.stop_asked = False
+        self.stops = list[None]()
 
 
 class GuestSandbox(Sandbox):
@@ -77,30 +79,25 @@ class GuestSandbox(Sandbox):
     """Programs inside have root's rights over files and users."""
     _number: int
     _sock: socket.socket
+    # The commands that have ended since the last one began, for the episode server.
     _ended: list[int]
-    """The commands that have ended since the last one began, for the episode server."""
+    # The episode server of the next episode, which starts while this one is played.
     _spare: Server | None
-    """The episode server of the next episode, which starts while this one is played."""
     _sealed: tuple[str, ...] = ()
+    # The action that is being executed.
     _action: _Action | None = None
-    """The action that is being executed."""
+    # True if the session has ended; None if the last request did not say.
     _lost: bool | None = None
-    """True if the session has ended; None if the last request did not say."""
 
     def __init__(self, host: Host) -> None:
-        self.host, self._pid = host, os.getpid()
-        self.limits, self.session = host.options.limits, host.options.session
+        self.host = host
+        self._pid = os.getpid()
+        self.limits = host.options.limits
+        self.session = host.options.session
         self._open_episode()
 
     @overload
-    def exec(
-        self,
-        action: str,
-        *,
-        argv: Sequence[Word] | None = None,
-        cwd: Word | None = None,
-        timeout: float | None = None,
-    ) -> ExecResult: ...
+    def exec(self, action: str, **options: Any) -> ExecResult: ...
 
     @overload
     def exec(self, action: list[Word], **options: Any) -> Completed: ...
@@ -127,7 +124,8 @@ class GuestSandbox(Sandbox):
         seconds = number("timeout", timeout, self.limits.seconds)
         head: dict[str, Any] = {"seconds": seconds}
         if argv:
-            head["argv"], head["cwd"] = words("argv", argv), None
+            head["argv"] = words("argv", argv)
+            head["cwd"] = None
             if cwd is not None:
                 head["cwd"] = text("cwd", cwd)
         payload = content("an action", action)
@@ -161,7 +159,7 @@ class GuestSandbox(Sandbox):
 
     def _send_stop(self, action: _Action) -> None:
         if action.stop_asked:
-            with contextlib.suppress(IndexError, OSError):
+            with suppress(IndexError, OSError):
                 action.stops.pop()
                 self._sock.send(wire.STOP)
 
@@ -191,9 +189,11 @@ class GuestSandbox(Sandbox):
             "reads": bool(stdin),
             "user": ids,
         }
-        command_number, fds = next(_numbers), list[int]()
+        command_number = next(_numbers)
+        fds = list[int]()
         with self._lock:
-            ended, self._ended = self._ended, []
+            ended = self._ended
+            self._ended = []
             self._request("run", fds=fds, number=command_number, ended=ended, **head)
         if len(fds) != 3 + bool(stdin):
             for fd in fds:
@@ -205,7 +205,7 @@ class GuestSandbox(Sandbox):
                 if not ended_itself:
                     self._request("end_run", number=command_number)
         except BaseException:  # such as an interrupt by the user
-            with contextlib.suppress(SandboxDied):
+            with suppress(SandboxDied):
                 self._request("end_run", number=command_number)
             raise
         if ended_itself:
@@ -214,7 +214,8 @@ class GuestSandbox(Sandbox):
         return streams.completed(timed_out=not ended_itself)
 
     def read(self, path: Word, *, limit: int = 8 << 20) -> bytes:
-        limit, path = int(number("limit", limit)), self._absolute(path)
+        limit = int(number("limit", limit))
+        path = self._absolute(path)
         with self._lock:
             pieces = [self._request("read", path=path, limit=limit)[1]]
             while len(pieces[-1]) == wire.PIECE and len(pieces) * wire.PIECE <= limit:
@@ -223,11 +224,13 @@ class GuestSandbox(Sandbox):
 
     def read_many(self, paths: Sequence[Word], *, limit: int = 8 << 20) -> Iterator[bytes | None]:
         """Read small files together, since each request takes longer than a small file."""
-        place, paths = 0, words("the paths", paths)
+        place = 0
+        paths = words("the paths", paths)
         while place < len(paths):
             batch = [self._absolute(path) for path in paths[place : place + _FILES]]
             reply, content = self._request("read_many", paths=batch)
-            sizes, start = _field(reply, "sizes", list), 0
+            sizes = _field(reply, "sizes", list)
+            start = 0
             other_types = set(map(type, sizes)) - {int}
             if other_types or len(sizes) > len(batch) or sum(sizes) != len(content):
                 raise SandboxDied(f"the sandbox's answer makes no sense: sizes {sizes!r:.50}")
@@ -242,7 +245,8 @@ class GuestSandbox(Sandbox):
     def write(self, path: Word, data: Content, *, mode: int = 0o644) -> None:
         if not isinstance(mode, int) or not 0 <= mode <= 0o7777:
             raise UsageError(f"mode must be a number from 0 to 0o7777, not {mode!r:.60}")
-        path, data = self._absolute(path), content("data", data)
+        path = self._absolute(path)
+        data = content("data", data)
         last = max(len(data) - 1, 0) // wire.PIECE * wire.PIECE
         for start in range(0, last, wire.PIECE):
             piece = data[start : start + wire.PIECE]
@@ -257,7 +261,7 @@ class GuestSandbox(Sandbox):
         try:
             return self._connect_to("127.0.0.1", path)
         except ConnectionRefusedError:
-            with contextlib.suppress(OSError, UsageError):  # closed meanwhile
+            with suppress(OSError, UsageError):  # closed meanwhile
                 return self._connect_to("::1", path)
             raise
 
@@ -316,7 +320,8 @@ class GuestSandbox(Sandbox):
         when they continue; otherwise a file that changes meanwhile has the type `other`."""
         require_processes(LEAST)
         reply, _ = self._request("diff", wait=120, pause=pause)
-        reported, self._lost = _field(reply, "changes", dict), _field(reply, "lost", bool)
+        reported = _field(reply, "changes", dict)
+        self._lost = _field(reply, "lost", bool)
         parsed = {}
         for path in sorted(reported):
             fields = _field(reported, path, dict)
@@ -353,7 +358,8 @@ class GuestSandbox(Sandbox):
 
     def reset(self) -> None:
         require_open(self._pid, closed=self.closed)
-        spare, self._spare = self._spare, None
+        spare = self._spare
+        self._spare = None
         number = self._number
         with self._sock:
             self._open_episode(replaces=number, spare=spare)
@@ -416,12 +422,13 @@ class GuestSandbox(Sandbox):
         self._sock.close()
         if self._spare:
             self._spare[1].close()
-        number, self._number = self._number, -1
+        number = self._number
+        self._number = -1
         self.host.users -= 1
         if self.host.users == 0:
             self.host.close()
         elif not self.host.closed:
-            with contextlib.suppress(SandboxDied):  # the host ended, and the episode server with it
+            with suppress(SandboxDied):  # the host ended, and the episode server with it
                 self.host.end_episode(number)
                 if self._spare:
                     self.host.end_episode(self._spare[0])
@@ -436,7 +443,8 @@ class GuestSandbox(Sandbox):
         """Start an episode server and connect to it; a new sandbox counts as one more user of the
         host."""
         if replaces is None:
-            self._number, self._spare = -1, None
+            self._number = -1
+            self._spare = None
             self.host.users += 1
         try:
             require_processes(min(self.limits.processes, Limits().processes))
@@ -450,7 +458,8 @@ class GuestSandbox(Sandbox):
                     self.host.close()
             raise
         self._sock, self._timeout, self._quick, self._lost = sock, 0.0, False, None
-        self._lock, self._ended = threading.RLock(), []
+        self._lock = threading.RLock()
+        self._ended = []
         self.files = "copied" if self.host.copies else ""
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
@@ -509,7 +518,7 @@ class GuestSandbox(Sandbox):
                     self._sock.settimeout(seconds)
                     self._timeout = seconds
                 # the episode server has ended; its last frame says why
-                with contextlib.suppress(BrokenPipeError):
+                with suppress(BrokenPipeError):
                     wire.transmit(self._sock, frame)
                 if self._action is not None:
                     self._action.stops.append(None)
@@ -566,7 +575,7 @@ class GuestSandbox(Sandbox):
         """Return the socket that the episode server sends as its reply."""
         fds: list[int] = []
         self._request(op, fds=fds, **head)
-        with contextlib.ExitStack() as unused:
+        with ExitStack() as unused:
             for fd in fds:
                 unused.callback(os.close, fd)
             if len(fds) == 1 and stat.S_ISSOCK(os.fstat(fds[0]).st_mode):
@@ -590,7 +599,8 @@ def _error(op: str, path: Any, reply: dict[str, Any]) -> SandboxDied | OSError |
         return SandboxDied(f"the sandbox's first process ended before {op} did", by_agent=by_agent)
     if "errno" not in reply:
         return None
-    number, message = reply["errno"], reply.get("error")
+    number = reply["errno"]
+    message = reply.get("error")
     if not isinstance(number, int):
         return SandboxDied(f"the sandbox's answer makes no sense: its errno is {number!r:.50}")
     # EAGAIN comes from a full queue or from a lease that the agent holds, unless a program starts

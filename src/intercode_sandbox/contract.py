@@ -53,7 +53,8 @@ def failure(clause: Callable[..., None], *arguments: Any) -> str:
     try:
         clause(*arguments)
     except Exception as error:  # an unfinished sandbox may raise anything
-        name, promise = clause.__name__.strip("_"), " ".join(str(clause.__doc__).split())
+        name = clause.__name__.strip("_")
+        promise = " ".join(str(clause.__doc__).split())
         return f"\n  - {promise} [{name}] {type(error).__name__}: {error}"
     return ""
 
@@ -76,7 +77,8 @@ def same(subject: str, actual: Any, expected: Any = True) -> None:
         else:
             raise AssertionError(f"{subject}{where}: {actual!r} instead of {expected!r}")
         where = f"{where or ', at '}[{key!r}]"
-        actual, expected = actual[key], expected[key]
+        actual = actual[key]
+        expected = expected[key]
 
 
 def prints(sandbox: Sandbox, *steps: str | tuple[str, str]) -> None:
@@ -149,7 +151,7 @@ def _runs_a_program(sandbox: Sandbox) -> None:
     same(
         "output and exit code of argv", (result.output, result.exit_code), ("/tmp\nunset a b\n", 4)
     )
-    same("directory after argv", sandbox.exec("pwd").output, "/tmp\n")
+    prints(sandbox, ("pwd", "/tmp\n"))
     result = sandbox.exec("", argv=["no-such-program-here"])
     same("exit code of an argv that cannot be started", result.exit_code, 127)
 
@@ -174,7 +176,7 @@ def _stops_at_the_time_limit(sandbox: Sandbox) -> None:
         end = result.timed_out, result.exit_code, result.output[:6]
         same(f"end of {action!r}", end, (True, None, "early\n"))
         same(f"stopped {action!r} within 5 s", time.monotonic() - start < limit + 5)
-        same("the next action after a timeout", sandbox.exec("pwd; echo ok").output, "/tmp\nok\n")
+        prints(sandbox, ("pwd; echo ok", "/tmp\nok\n"))
 
 
 def _caps_the_output(sandbox: Sandbox) -> None:
@@ -270,7 +272,7 @@ def _ends_all_processes(sandbox: Sandbox) -> None:
     sandbox.exec("cd /tmp; (setsid bash -c 'sleep 1; echo late > /tmp/late' &) ; echo x > /tmp/x")
     sandbox.end_processes()
     time.sleep(1.2)
-    same("files afterwards", sandbox.exec("cat /tmp/x; ls /tmp").output, "x\nx\n")
+    prints(sandbox, ("cat /tmp/x; ls /tmp", "x\nx\n"))
 
 
 # -- run, copy_in, copy_out ------------------------------------------------------------------------
@@ -358,8 +360,7 @@ def _runs_several_at_once(sandbox: Sandbox) -> None:
     names = [f"at-{number}" for number in range(8)]
 
     def output(name: str) -> str:
-        result = sandbox.run(["bash", "-c", script, "x", name], timeout=60)
-        return result.stdout.decode().strip()
+        return sandbox.run(["bash", "-c", script, "x", name], timeout=60).stdout.decode().strip()
 
     with ThreadPoolExecutor(8) as threads:
         same("outputs", list(threads.map(output, names)), names)
@@ -379,7 +380,8 @@ def _copies_files_and_folders(sandbox: Sandbox) -> None:
     the folder do not come out."""
     with TemporaryDirectory() as name:
         source, target, file = Path(name, "in"), Path(name, "out"), Path(name, "file")
-        script, content = "#!/bin/sh\necho ran", bytes(range(256)) * 9000
+        script = "#!/bin/sh\necho ran"
+        content = bytes(range(256)) * 9000
         run = source / "run"
         (source / "deep/er").mkdir(parents=True)
         (source / "deep/a b\n").write_bytes(content)
@@ -610,8 +612,7 @@ def _forks_files(sandbox: Sandbox) -> None:
             ),
             ("echo more >> b; cat a; rm -r deep; echo > /tmp/x; touch /etc/passwd", "a\nmore\n"),
         )
-        look = "cat a b; ls deep; ls /tmp; ls /etc/passwd 2> /dev/null"
-        prints(sandbox, (look, "a\na\nx\nd\n"))
+        prints(sandbox, ("cat a b; ls deep; ls /tmp; ls /etc/passwd 2> /dev/null", "a\na\nx\nd\n"))
         expected = sandbox.limits, sandbox.session
         same("limits and session of the copy", (copy.limits, copy.session), expected)
         with copy.fork() as third:
@@ -728,11 +729,11 @@ def _forks_the_session(sandbox: Sandbox) -> None:
     umask and last status."""
     prints(sandbox, _STATE, "(exit 42)")
     with sandbox.fork() as copy:
-        same("last status in the copy", copy.exec("echo $?").output, "42\n")
+        prints(copy, ("echo $?", "42\n"))
         same("state of the copy", copy.exec(_SHOW).output, sandbox.exec(_SHOW).output)
         copy.exec("x=other")
         prints(sandbox, ('echo "$x"', "a b\n"))
-        same("a variable of the copy", copy.exec("echo $x; echo $?").output, "other\n0\n")
+        prints(copy, ("echo $x; echo $?", "other\n0\n"))
 
 
 def _refuses_to_fork_descriptors(sandbox: Sandbox) -> None:
@@ -745,7 +746,7 @@ def _refuses_to_fork_descriptors(sandbox: Sandbox) -> None:
     sandbox.fork().close()
 
 
-_BOTH: list[Clause] = [
+_BOTH = [
     _prints_in_order,
     _returns_the_exit_code,
     _survives_syntax_errors,
@@ -768,7 +769,8 @@ _BOTH: list[Clause] = [
     _forks_files,
     _refuses_to_fork_processes,
 ]
-_RUN: list[Clause] = [
+# Clauses for providers that support `run`.
+_RUN = [
     _runs_beside_the_session,
     _runs_with_a_shell_s_status,
     _runs_any_bytes,
@@ -777,10 +779,9 @@ _RUN: list[Clause] = [
     _leaves_background_processes,
     _copies_files_and_folders,
 ]
-"""Clauses for providers that support `run`."""
-_SEAL: list[Clause] = [_seals, _unseals]
-"""Clauses for providers that support `seal`."""
-_SESSION: dict[str, list[Clause]] = {
+# Clauses for providers that support `seal`.
+_SEAL = [_seals, _unseals]
+_SESSION = {
     "persistent": [
         _keeps_the_session,
         _keeps_descriptors,
@@ -791,4 +792,4 @@ _SESSION: dict[str, list[Clause]] = {
     ],
     "stateless": [_keeps_only_the_directory],
 }
-_ENDS: list[Clause] = [_closes_twice, _is_closed]
+_ENDS = [_closes_twice, _is_closed]

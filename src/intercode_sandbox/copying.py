@@ -104,7 +104,8 @@ def _write(target: Path, parts: tuple[str, ...], content: bytes, mode: int) -> P
 def _stays_below(parts: tuple[str, ...], to: str) -> bool:
     """Return whether a link leads up by no more folders than it is deep, and then only down. After
     another link, `..` could lead anywhere."""
-    steps, up = PurePosixPath(to).parts, 0
+    steps = PurePosixPath(to).parts
+    up = 0
     while steps[up : up + 1] == ("..",):
         up += 1
     return not to.startswith("/") and up < len(parts) and ".." not in steps[up:]

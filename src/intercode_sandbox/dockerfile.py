@@ -34,20 +34,20 @@ from intercode_sandbox.docker.daemon import docker
 from intercode_sandbox.errors import NO_BUILD, SandboxUnavailable, UsageError
 from intercode_sandbox.identity import identity
 
+# Waits in a new user namespace until its ids are mapped, then becomes a program with its own
+# processes, which ends with this process.
 _ENTER = (
     "echo; read -r _ || exit; exec setpriv --pdeathsig KILL unshare --mount --pid --fork "
     '--kill-child --mount-proc "$@"'
 )
-"""Waits in a new user namespace until its ids are mapped, then becomes a program with its own
-processes, which ends with this process."""
 _STEP = re.compile(r"(?:\[\d+/\d+\] )?STEP ")
 _IDS = 65_536
+# Where root maps the ids of a build but 0 to; nothing on the machine should belong to them.
 _FIRST_ID = 1_000_000
-"""Where root maps the ids of a build but 0 to; nothing on the machine should belong to them."""
+# Seconds in which a Dockerfile that did not build is not tried again.
 _REMEMBERED = 600.0
-"""Seconds in which a Dockerfile that did not build is not tried again."""
+# When and why a Dockerfile did not build, by the key of its layer.
 _failures: dict[str, tuple[float, str]] = {}
-"""When and why a Dockerfile did not build, by the key of its layer."""
 _PIP = "/etc/xdg/pip"
 _PIP_SETTINGS = ("cert", "extra-index-url", "index-url", "proxy", "timeout", "trusted-host")
 _PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
@@ -120,7 +120,8 @@ class _Buildah:
     """buildah, with its files in ROOT/buildah, and those of one build in `work`."""
 
     def __init__(self, work: Path) -> None:
-        program, needed = shutil.which("buildah"), ["unshare", "setpriv"]
+        program = shutil.which("buildah")
+        needed = ["unshare", "setpriv"]
         if not identity().other:
             needed += ["newuidmap", "newgidmap"]
         if program is None or not all(map(shutil.which, needed)):
@@ -141,12 +142,14 @@ class _Buildah:
         places += ["--short-name-alias-conf", str(store / "names.conf")]
         for driver in ("overlay", "vfs"):  # the former is faster, but not possible on overlays
             self._command = [program, *places, "--storage-driver", driver]
-            if self._run("images", quiet=True)[0] == 0:
+            if self._run("images")[0] == 0:
                 break
 
     def build(self, dockerfile: Path, bases: Mapping[str, template.Template], layer: Path) -> None:
-        archive, id_file = self._work / "root.tar", self._work / "id"
-        pip, context = self._work / "pip", self._work / "context"
+        archive = self._work / "root.tar"
+        id_file = self._work / "id"
+        pip = self._work / "pip"
+        context = self._work / "context"
         for folder in (pip, context):
             folder.mkdir()
             identity().own(folder)
@@ -160,9 +163,8 @@ class _Buildah:
         for name, base in bases.items():
             options.append(f"--build-context={name}=container-image://{self._import(base)}")
         options += ["--iidfile", str(id_file), "--output", f"type=tar,dest={archive}"]
-        status, log = self._run(
-            "build", *options, "-f", str(context / dockerfile.name), str(context)
-        )
+        words = ["build", *options, "-f", str(context / dockerfile.name), str(context)]
+        status, log = self._run(*words, progress=_print_step)
         if status:
             raise UsageError(
                 f"{dockerfile}: {NO_BUILD}; buildah's last lines:\n{images.last_lines(log)}"
@@ -177,7 +179,7 @@ class _Buildah:
     def _import(self, base: template.Template) -> str:
         """Return buildah's name for a local template of one layer."""
         name = f"localhost/intercode/made:{base.digest}"
-        if self._run("inspect", "--type", "image", name, quiet=True)[0] == 0:
+        if self._run("inspect", "--type", "image", name)[0] == 0:
             return name
         container = self._must("from", "--quiet", "scratch")
         self._must("add", "--quiet", container, f"{base.layers[0] / template.TREE}/", "/")
@@ -188,18 +190,13 @@ class _Buildah:
         return name
 
     def _must(self, *words: str) -> str:
-        status, output = self._run(*words, quiet=True)
+        status, output = self._run(*words)
         if status:
             raise SandboxUnavailable(f"buildah {words[0]} failed: {output[-600:]}")
         return output
 
-    def _run(self, *words: str, quiet: bool = False) -> tuple[int, str]:
+    def _run(self, *words: str, progress: images.Progress | None = None) -> tuple[int, str]:
         """Return the status and the output of a command of buildah, in a new user namespace."""
-
-        def progress(line: str) -> None:
-            if not quiet and _STEP.match(line):
-                print(line, file=sys.stderr)
-
         enter = ["unshare", "--user", "sh", "-c", _ENTER, "sh", *self._command, *words]
         with subprocess.Popen(
             enter,
@@ -219,6 +216,11 @@ class _Buildah:
             process.stdin.write("\n")
             process.stdin.close()
             return images.follow(process, progress, images.BUILD_SECONDS)
+
+
+def _print_step(line: str) -> None:
+    if _STEP.match(line):
+        print(line, file=sys.stderr)
 
 
 def _map_ids(pid: int) -> None:
@@ -257,7 +259,8 @@ def _subordinate(file: str) -> tuple[str, str]:
 
 def _write_pip_settings(folder: Path) -> None:
     """Write where pip finds packages on this machine, and its certificates."""
-    config, text = RawConfigParser(), "[global]\n"
+    config = RawConfigParser()
+    text = "[global]\n"
     own_file = os.environ.get("PIP_CONFIG_FILE", "")
     config.read(["/etc/pip.conf", Path.home() / ".config/pip/pip.conf", own_file])
     for name in _PIP_SETTINGS:

@@ -10,13 +10,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,8 +29,8 @@ from intercode_sandbox.local import ALLOWING, shares_proc, usr_links
 from intercode_sandbox.pod import usual_provider, usual_provider_name
 
 _GIB = 1 << 30
+# Seconds after which a build's work folder counts as left over.
 _STALE_SECONDS = 3600
-"""Seconds after which a build's work folder counts as left over."""
 _APPARMOR = (
     "allow bwrap alone: "
     "printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap /usr/bin/bwrap "
@@ -140,7 +140,7 @@ def clean() -> list[str]:
         cache.remove(folder)
         removed.append(f"folder {folder}")
     if shutil.which("docker"):
-        with contextlib.suppress(SandboxUnavailable):  # a daemon that is down runs no containers
+        with suppress(SandboxUnavailable):  # a daemon that is down runs no containers
             removed += [f"container {name[:12]}" for name in daemon.remove_leftovers()]
     return removed
 
@@ -150,8 +150,9 @@ def _local_layers(command: str) -> Iterator[Finding]:
     bwrap = ["bwrap", "--unshare-all", "--unshare-user", "--uid", "0", "--gid", "0"]
     bwrap += ["--cap-add", "ALL"]
     bwrap += ["--ro-bind", "/usr", "/usr", *usr_links(), "--dev", "/dev"]
-    program, folders = "python3", list[str]()
-    with contextlib.suppress(IntercodeError):
+    program = "python3"
+    folders = list[str]()
+    with suppress(IntercodeError):
         program, folders = guest_python()
     python = ["--", program, "-I", "-S", "-c"]
     for folder in folders:
@@ -220,8 +221,8 @@ def _try(argv: list[str]) -> tuple[bool, str]:
 def _allowing() -> str:
     """Return the command that allows namespaces on this machine."""
     for path, (refusing, line) in _KERNEL_SETTINGS.items():
-        with contextlib.suppress(OSError):
-            if Path(path).read_text(encoding="utf-8").strip() == refusing:
+        with suppress(OSError):
+            if Path(path).read_text("utf-8").strip() == refusing:
                 return line
     return f"in a container, {ALLOWING}; else see what refuses them: dmesg | tail"
 
@@ -248,7 +249,7 @@ def _old_builds() -> list[Path]:
     """Return the work folders of interrupted builds; recent ones may still be in use."""
     folders = []
     for path in cache.root_path().glob("*/.*"):
-        with contextlib.suppress(FileNotFoundError):  # its build has just ended
+        with suppress(FileNotFoundError):  # its build has just ended
             if path.is_dir() and time.time() - path.lstat().st_mtime > _STALE_SECONDS:
                 folders.append(path)
     return folders
@@ -277,7 +278,8 @@ def try_sandbox() -> Finding:
     """Open a sandbox, and measure the time."""
     try:
         usual = usual_provider()
-        prepared, start = usual.prepare(), time.perf_counter()
+        prepared = usual.prepare()
+        start = time.perf_counter()
         with usual.sandbox(prepared) as sandbox:
             started = time.perf_counter() - start
             output = sandbox.exec(
@@ -286,7 +288,8 @@ def try_sandbox() -> Finding:
             start = time.perf_counter()
             sandbox.reset()
             rest = sandbox.exec("ls /etc/file 2>/dev/null").output
-            reset, facts = time.perf_counter() - start, sandbox.machine_facts()
+            reset = time.perf_counter() - start
+            facts = sandbox.machine_facts()
     except (IntercodeError, OSError) as error:
         return Finding("sandbox", False, str(error), "repair the problems above")
     if output != "works\n" or rest:

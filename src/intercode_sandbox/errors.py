@@ -14,10 +14,10 @@ IntercodeError
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from intercode_sandbox.guest.room import NO_ROOM
 
@@ -75,7 +75,7 @@ def is_inside(error: OSError) -> bool:
     return _INSIDE in getattr(error, "__notes__", ())
 
 
-@contextlib.contextmanager
+@contextmanager
 def room_left() -> Iterator[None]:
     """Raise `SandboxUnavailable` if the machine runs out of descriptors, processes, memory or disk
     within the block."""

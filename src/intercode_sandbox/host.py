@@ -10,7 +10,6 @@ process forked while hosts run closes its copies of their sockets and cannot use
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
@@ -22,6 +21,7 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -51,8 +51,8 @@ PYTHON_VARIABLES = {"PYTHONHASHSEED": "0"}
 """Makes every interpreter iterate over sets of strings in the same order."""
 _END_SECONDS = 5.0
 _STACK = 8 * MIB
+# Signals that Python ignores, and `subprocess` restores.
 _RESTORED = {signal.SIGPIPE, signal.SIGXFSZ}
-"""Signals that Python ignores, and `subprocess` restores."""
 _RESET = """
 import os, signal, sys
 for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
@@ -60,8 +60,9 @@ for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
 signal.pthread_sigmask(signal.SIG_SETMASK, ())
 os.execvp(sys.argv[1], sys.argv[1:])
 """
+# Seconds to wait before each attempt while too many processes run.
 _PAUSES = (0, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
-"""Seconds to wait before each attempt while too many processes run."""
+Process = subprocess.Popen[bytes]
 Server = tuple[int, socket.socket]
 """An episode server: its number, and the socket to it."""
 _hosts: weakref.WeakSet[Host] = weakref.WeakSet()
@@ -113,17 +114,19 @@ class Host(ABC):
                 "an interpreter is a persistent session: "
                 "program='python' goes with session='persistent'"
             )
-        self.options, self.cwd = options, options.cwd or cwd
-        self._pid, self._number = os.getpid(), 0
+        self.options = options
+        self.cwd = options.cwd or cwd
+        self._pid = os.getpid()
+        self._number = 0
         self._lock = threading.Lock()
-        with room_left(), contextlib.ExitStack() as begun:
+        with room_left(), ExitStack() as begun:
             self._errors: IO[bytes] = begun.enter_context(tempfile.TemporaryFile())
             self._control, self._process = self._start()
             begun.pop_all()
         _hosts.add(self)
 
     @abstractmethod
-    def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    def _start(self) -> tuple[socket.socket, Process]:
         """Start the supervisor; return the socket to it, and the process that ends with it."""
 
     def start_episode(
@@ -156,7 +159,8 @@ class Host(ABC):
             number, sock = spare or self._request_episode(about, *files)
             if not (missing := self._await_ready(sock)):
                 return number, sock
-            spare, about["replaces"] = None, number
+            spare = None
+            about["replaces"] = number
         self.end_episode(number)
         raise SandboxUnavailable(
             f"this machine has no room for another sandbox ({missing}): "
@@ -239,9 +243,11 @@ class Host(ABC):
         `mounts` are the fields of `MountConfig` in `guest/mounts.py`, `pod` those of `PodConfig` in
         `guest/pod.py`.
         """
-        limits, network = self.options.limits, self.options.network != "none"
+        limits = self.options.limits
+        network = self.options.network != "none"
         disabled = self.options.disabled or DisabledProtections()
-        variables, texts = dict(self.options.environment), list[tuple[str, str]]()
+        variables = dict(self.options.environment)
+        texts = list[tuple[str, str]]()
         if self.options.program == "python":
             # imports all that an interpreter needs
             from intercode_sandbox.guest.python_interpreter import MODULES
@@ -322,7 +328,7 @@ def shared_limits(limits: Limits) -> dict[str, int]:
     }
 
 
-def start_clean(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+def start_clean(command: list[str], **options: Any) -> Process:
     """Start a program that inherits no signals, signal mask or umask from this process that could
     change what agents do.
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from intercode_sandbox.errors import SandboxUnavailable
 
 UID = 61_000
+# The user number 1 of sandboxes whose agent is root, and 65,534 more.
 _OTHERS = UID << 16
-"""The user number 1 of sandboxes whose agent is root, and 65,534 more."""
 
 
 class Identity(NamedTuple):
@@ -48,11 +48,14 @@ class Identity(NamedTuple):
         """Return whether this user may enter every folder on the way to `path`."""
         if not self.other:
             return True
-        folders = (folder.stat() for folder in [path, *path.parents])
-        return all(
-            info.st_mode & (stat.S_IXUSR if info.st_uid == self.uid else stat.S_IXOTH)
-            for info in folders
-        )
+        for folder in (path, *path.parents):
+            info = folder.stat()
+            right = stat.S_IXOTH
+            if info.st_uid == self.uid:
+                right = stat.S_IXUSR
+            if not info.st_mode & right:
+                return False
+        return True
 
 
 @cache

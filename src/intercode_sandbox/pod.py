@@ -34,7 +34,7 @@ from intercode_sandbox.errors import SandboxUnavailable, UsageError
 from intercode_sandbox.guest import wire
 from intercode_sandbox.guest.layers import OPAQUE, WHITEOUT
 from intercode_sandbox.guest.mounts import PLAYERS_SUBMIT
-from intercode_sandbox.host import guest_python, start_clean
+from intercode_sandbox.host import Process, guest_python, start_clean
 from intercode_sandbox.local import (
     ALLOWING,
     LocalProvider,
@@ -44,14 +44,15 @@ from intercode_sandbox.local import (
 )
 from intercode_sandbox.template import TREE, Template, is_folder, is_marked
 
+# The capabilities that the supervisor needs, with their numbers; Docker gives them by default.
 _CAPABILITIES = {
     "CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7,
     "SYS_CHROOT": 18, "MKNOD": 27,
 }  # fmt: skip
-"""The capabilities that the supervisor needs, with their numbers; Docker gives them by default."""
-_FIRST_USER, _LAST_USER = 61_002, 65_500
-"""The user ids of slots and wardens: in every container's map of users, and small enough for old
-archive formats."""
+# The user ids of slots and wardens: in every container's map of users, and small enough for old
+# archive formats.
+_FIRST_USER = 61_002
+_LAST_USER = 65_500
 _USERLAND = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _NEEDS_PROC = re.compile(
     r"[<>]\(|/proc\b|/dev/(?:fd|std\w+)|(?:^|[|;&(`\n]|\b(?:do|then|xargs|sudo)\b|-exec)\s*"
@@ -84,7 +85,8 @@ class PodHost(TemplateHost):
     """A supervisor of slots. The next episode uses the slot of the last one, so there are no
     spares."""
 
-    wall, spares = "pod", False
+    wall = "pod"
+    spares = False
 
     def _prepare(self, template: Template) -> dict[str, Any]:
         if self.options.root:
@@ -95,14 +97,16 @@ class PodHost(TemplateHost):
         if why := unfit():
             raise SandboxUnavailable(why)
         self.identity = str(next(_numbers))
-        slots, users = str(cache.root() / "slots"), (_LAST_USER - _FIRST_USER) // 2
-        files, disk = (str(_own_files(template)), _userland(template)), self.options.limits.disk
+        slots = str(cache.root() / "slots")
+        users = (_LAST_USER - _FIRST_USER) // 2
+        files = (str(_own_files(template)), _userland(template))
+        disk = self.options.limits.disk
         return {
             "mounts": (0, template.host_folders, (), disk, False),
             "pod": (slots, *files, _FIRST_USER, users, disk),
         }
 
-    def _spawn(self, **how: Any) -> subprocess.Popen[bytes]:
+    def _spawn(self, **how: Any) -> Process:
         python, _ = guest_python()
         guest = str(cache.guest_folder(python, cache.root()))
         return start_clean([python, "-s", "-S", "-B", "-c", _MAIN, guest], **how)

@@ -21,8 +21,8 @@ from intercode_sandbox.identity import identity
 LEAST = 16
 """Processes for which there must be room while an episode is scored."""
 _CGROUPS = Path("/sys/fs/cgroup")
+# A `ulimit -u` this high is not compared with the running processes, which takes milliseconds.
 _HIGH = 1 << 12
-"""A `ulimit -u` this high is not compared with the running processes, which takes milliseconds."""
 
 
 def require_processes(needed: int) -> None:
@@ -43,7 +43,12 @@ def _limits() -> Iterator[tuple[int, int]]:
             yield limit, int((folder / "pids.current").read_text("utf-8"))
     _, most = resource.getrlimit(resource.RLIMIT_NPROC)
     if most != resource.RLIM_INFINITY and most < _HIGH and identity().uid != 0:
-        yield most, sum(_threads(entry) for entry in os.scandir("/proc") if entry.name.isdigit())
+        used = 0
+        for entry in os.scandir("/proc"):
+            with suppress(OSError):  # the process has ended
+                if entry.name.isdigit() and entry.stat().st_uid == identity().uid:
+                    used += len(os.listdir(f"/proc/{entry.name}/task"))  # the kernel counts threads
+        yield most, used
 
 
 @functools.cache
@@ -51,7 +56,7 @@ def _control_groups() -> list[tuple[Path, int]]:
     """Return the control groups around this process that limit the number of processes, with their
     limits."""
     limits = []
-    for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+    for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "pids" not in controllers.split(","):
             continue
@@ -65,12 +70,3 @@ def _control_groups() -> list[tuple[Path, int]]:
             with suppress(OSError, ValueError):  # no such limit, or the word "max"
                 limits.append((folder, int((folder / "pids.max").read_text("utf-8"))))
     return limits
-
-
-def _threads(entry: os.DirEntry[str]) -> int:
-    """Return the number of threads of a process of the sandboxes' user, as the kernel counts them;
-    0 for other users' processes."""
-    with suppress(OSError):
-        if entry.stat().st_uid == identity().uid:
-            return len(os.listdir(f"/proc/{entry.name}/task"))
-    return 0

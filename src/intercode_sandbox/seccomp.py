@@ -20,19 +20,21 @@ from intercode_sandbox.errors import SandboxUnavailable
 
 _LOAD, _JEQ, _JSET, _JGE, _RET = 0x20, 0x15, 0x45, 0x35, 0x06
 _NR, _ARCH, _ARG0, _ARG1, _ARG2 = 0, 4, 16, 24, 32
-_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_ALLOW = 0x7FFF0000
+_ERRNO = 0x00050000
+# The last system call of Linux 6.18: on both architectures all calls from 424 on have the same
+# numbers. Calls above it, and those of the ABI x32, return ENOSYS. Of the calls since Linux 6.5
+# (451), four are refused below; the others change memory, futexes, attributes and modes that the
+# agent controls anyway (`mseal`, `futex_wait`, `setxattrat`, `fchmodat2`, …).
 _LAST_REVIEWED = 469
-"""The last system call of Linux 6.18: on both architectures all calls from 424 on have the same
-numbers. Calls above it, and those of the ABI x32, return ENOSYS. Of the calls since Linux 6.5
-(451), four are refused below; the others change memory, futexes, attributes and modes that the
-agent controls anyway (`mseal`, `futex_wait`, `setxattrat`, `fchmodat2`, …)."""
 
 _NEW_NAMESPACES = (
     0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 )
 _FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink
 _TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
-_SOL_SOCKET, _BUFFERS = 1, (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and their forms for root: ignored
+_SOL_SOCKET = 1
+_BUFFERS = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and their forms for root: ignored
 
 # name: (x86_64, aarch64); None where the architecture lacks it
 _Numbers = dict[str, tuple[int | None, int | None]]
@@ -129,9 +131,9 @@ def program(
 
 _Step = tuple[int, int, int, int]
 _PASS: _Step = (_RET, 0, 0, _ALLOW)
+# Up to this length, a list of numbers is searched one by one: halving it further would gain
+# nothing.
 _LINEAR = 8
-"""Up to this length, a list of numbers is searched one by one: halving it further would gain
-nothing."""
 
 
 def _return_error(errno: int) -> _Step:
@@ -151,7 +153,8 @@ def _search(answers: list[tuple[int, list[_Step]]]) -> list[_Step]:
             code += _when(number, block)
         return [*code, _PASS]
     middle = len(answers) // 2
-    below, above = _search(answers[:middle]), _search(answers[middle:])
+    below = _search(answers[:middle])
+    above = _search(answers[middle:])
     return [(_JGE, len(below), 0, answers[middle][0]), *below, *above]
 
 

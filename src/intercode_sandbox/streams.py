@@ -9,29 +9,30 @@ The command ends with its first process. What others still hold open is not wait
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 
 from intercode_sandbox.errors import SandboxDied
 from intercode_sandbox.guest.limit import Limit
 from intercode_sandbox.results import Completed
 
+# Seconds between two calls of `ends`.
 _LOOK = 0.1
-"""Seconds between two calls of `ends`."""
+# The most bytes that a pipe of an ordinary user can hold.
 _PIPE = 1 << 20
-"""The most bytes that a pipe of an ordinary user can hold."""
 
 
-class Streams(contextlib.AbstractContextManager["Streams"]):
+class Streams(AbstractContextManager["Streams"]):
     """`fds` are those of `guest/shell.py`'s `Command.ends`; they are closed at the end."""
 
     def __init__(self, fds: list[int], stdin: bytes, limit: int) -> None:
         self._fds, self._limit, self._unsent = fds, limit, memoryview(stdin)
         stdout, stderr, self._reports, *feeders = fds
         self._output = {stdout: bytearray(), stderr: bytearray()}
-        self._report, self._limits = b"", set[str]()
+        self._report = b""
+        self._limits = set[str]()
         self._poll = select.poll()
         for fd in fds[:3]:
             self._poll.register(fd, select.POLLIN)
@@ -67,7 +68,8 @@ class Streams(contextlib.AbstractContextManager["Streams"]):
         return False
 
     def completed(self, *, timed_out: bool) -> Completed:
-        status, words = None, self._report.decode().split()
+        status = None
+        words = self._report.decode().split()
         if words:
             status = int(words[0])
         limits = tuple(sorted(self._limits.union(words[1:])))
@@ -81,7 +83,7 @@ class Streams(contextlib.AbstractContextManager["Streams"]):
         except BlockingIOError:
             return
         if not chunk:
-            with contextlib.suppress(KeyError):
+            with suppress(KeyError):
                 self._poll.unregister(fd)
         room = self._limit - len(self._output[fd])
         self._output[fd] += chunk[:room]

@@ -11,7 +11,6 @@ nodes are left out.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import json
@@ -21,6 +20,7 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -34,13 +34,14 @@ from intercode_sandbox.results import Change
 TREE = "tree"
 PYTHON_CACHE = "__pycache__"
 """Folders that are not copied: their files contain the paths where the sources were compiled."""
+# A layer's file with `environment` and `cwd`, for the sessions that start from its image, and the
+# `command` that the image is made to run.
 _SETTINGS = "settings.json"
-"""A layer's file with `environment` and `cwd`, for the sessions that start from its image, and the
-`command` that the image is made to run."""
 _FOLDERS = (
     *("dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "usr"),
     *("var/log", "tmp", "var/tmp"),
 )
+# Settings in /etc of programs in /usr, which do not start without them.
 _BORROWED = (
     "alternatives",
     "ld.so.cache",
@@ -52,7 +53,6 @@ _BORROWED = (
     "java-*",
     "ssl/certs/java",
 )
-"""Settings in /etc of programs in /usr, which do not start without them."""
 _NAME_SERVICES = "passwd: files\ngroup: files\nhosts: files\n"
 _ETC_FILES = {
     "passwd": (
@@ -71,18 +71,18 @@ _COMPRESSED = {
     b"\xfd7zXZ": "--xz",
     b"\x28\xb5\x2f\xfd": "--zstd",
 }
+# The messages of tar on a full disk; the last is for a file that was cut off.
 _FULL = re.compile(
     r": (No space left on device|Disk quota exceeded|Wrote only \d+ of \d+ bytes)$", re.MULTILINE
 )
-"""The messages of tar on a full disk; the last is for a file that was cut off."""
+# The messages of tar for an archive that lacks its end, and those of gzip, bzip2, xz and zstd.
 _CUT_SHORT = re.compile(
     r"^tar: (?:Unexpected EOF in archive|A lone zero block at \d+)$"
     r"|^(?!tar: ).*(?:unexpected end|ends unexpectedly|premature end)",
     re.MULTILINE | re.IGNORECASE,
 )
-"""The messages of tar for an archive that lacks its end, and those of gzip, bzip2, xz and zstd."""
+# A line of tar's `--block-number`. Otherwise tar is silent if the end of an archive is missing.
 _END_OF_ARCHIVE = b"** Block of NULs **"
-"""A line of tar's `--block-number`. Otherwise tar is silent if the end of an archive is missing."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,8 @@ def _list(folder: Path, path: str, skip: frozenset[str], entries: dict[str, Chan
     for entry in os.scandir(folder):
         if entry.name in skip:
             continue
-        name, info = f"{path}/{entry.name}", entry.stat(follow_symlinks=False)
+        name = f"{path}/{entry.name}"
+        info = entry.stat(follow_symlinks=False)
         is_folder = stat.S_ISDIR(info.st_mode)
         removed = stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
         removed = removed or is_marked(entry.path, WHITEOUT)
@@ -218,7 +219,8 @@ def of_layer(layer: Path) -> Template:
 def with_network_files(template: Template) -> Template:
     """Return `template` with the files of this machine by which programs find hosts, and, where
     /usr is borrowed, the certificates that they trust."""
-    names, contents = ["resolv.conf", "hosts"], dict[str, bytes]()
+    names = ["resolv.conf", "hosts"]
+    contents = dict[str, bytes]()
     if template.host_folders:
         names.append("ssl/certs/ca-certificates.crt")
         services = _NAME_SERVICES.replace("hosts: files", "hosts: files dns")
@@ -267,7 +269,8 @@ def with_folder(template: Template, folder: Path) -> Template:
     folder = folder.resolve()
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder")
-    digest, above = folder_digest(folder), dict[str, Path]()
+    digest = folder_digest(folder)
+    above = dict[str, Path]()
     for layer in template.layers:
         for parent in folder.parents[:-1]:
             name = str(parent)[1:]
@@ -328,7 +331,7 @@ def _hidden(host_folders: list[str]) -> Iterator[str]:
     local = [Path("/usr/local")] if os.access("/usr/bin/python3", os.X_OK) else []
     packages = Path(__file__).parents[1].glob("intercode*")
     candidates = [*local, Path("/usr/src"), *packages, cache.root()]
-    with contextlib.suppress(FileNotFoundError):  # it has been removed
+    with suppress(FileNotFoundError):  # it has been removed
         candidates.append(Path.cwd())
     for path in candidates:
         if path.is_dir() and not set(map(str, path.parents)).isdisjoint(host_folders):
@@ -425,7 +428,8 @@ def untar(source: Path, root: Path, archive: IO[bytes] | None, skip: Collection[
         env={**os.environ, "LC_ALL": "C"},
         **identity().popen(),
     )
-    message, status = unpacking.stderr.decode(errors="replace").strip(), unpacking.returncode
+    message = unpacking.stderr.decode(errors="replace").strip()
+    status = unpacking.returncode
     if status and _FULL.search(message):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(root))
     lacks_end = not status and _END_OF_ARCHIVE not in unpacking.stdout

@@ -98,7 +98,8 @@ def _pack(source: Sandbox, changes: dict[str, Change], file: IO[bytes]) -> None:
         def add(path: str, kind: bytes, mode: int, content: bytes = b"", target: str = "") -> None:
             entry = tarfile.TarInfo(path.lstrip("/"))
             entry.type, entry.mode, entry.mtime = kind, mode, now
-            entry.size, entry.linkname = len(content), target
+            entry.size = len(content)
+            entry.linkname = target
             archive.addfile(entry, io.BytesIO(content))
 
         for path, change in present:

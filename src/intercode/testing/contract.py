@@ -11,7 +11,7 @@ import gc
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn
@@ -29,8 +29,8 @@ Make = Callable[[], InterCodeEnv]
 _NOTHING = Score(0.0, False)
 _PLANTED = "a fault that the check put here"
 _FACTS = ("exit_code", "timed_out", "truncated_output", "session_lost")
+# The seeds of successive resets.
 _SEEDS = (7, None, None, None, None)
-"""The seeds of successive resets."""
 
 
 def check_env(make: Make, *, tasks: int | None = 3) -> None:
@@ -55,8 +55,8 @@ def check_env(make: Make, *, tasks: int | None = 3) -> None:
     broken = ""
     for clause in _CLAUSES:
         broken += failure(clause, make)
-    for clause in _SCORING:
-        broken += failure(clause, make, tasks)
+    for scoring in _SCORING:
+        broken += failure(scoring, make, tasks)
     if broken:
         raise AssertionError(f"the environment breaks its contract:{broken}")
 
@@ -158,9 +158,11 @@ def _rewards_by_protocol(make: Make) -> None:
     """step: under submit only the submission earns and ends; under paper each step earns its score,
     and success ends."""
     with make() as env:
-        protocol, steps = env.protocol, [step for _, step in _play(env, gold)]
+        protocol = env.protocol
+        steps = [step for _, step in _play(env, gold)]
     for number, (_, reward, terminated, _, info) in enumerate(steps, 1):
-        last, earned = number == len(steps), 0.0
+        last = number == len(steps)
+        earned = 0.0
         if last or protocol == "paper":
             earned = info.get("score", _NOTHING).reward
         same(f"reward of step {number}", float(reward), earned)
@@ -322,7 +324,7 @@ def _scores(make: Make, strategy: Strategy, tasks: int | None) -> Iterator[tuple
             yield task.id, info.get("score", _NOTHING)
 
 
-_CLAUSES: Sequence[Callable[..., None]] = (
+_CLAUSES = (
     _passes_gymnasiums_checker,
     _resets_to_the_task,
     _orders_tasks_by_seed,
@@ -339,4 +341,4 @@ _CLAUSES: Sequence[Callable[..., None]] = (
     _closes_twice,
     _ends_its_sandboxes,
 )
-_SCORING: Sequence[Callable[..., None]] = (_gold_solves, _noop_fails)
+_SCORING = (_gold_solves, _noop_fails)

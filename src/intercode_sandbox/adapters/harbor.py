@@ -20,8 +20,8 @@ from harbor.environments.capabilities import EnvironmentCapabilities
 
 import intercode_sandbox
 
+# The usual limits of a task: MiB, MiB of changes, processes.
 _MEMORY, _DISK, _PROCESSES = 2048, 10240, 512
-"""The usual limits of a task: MiB, MiB of changes, processes."""
 
 
 class IntercodeEnvironment(BaseEnvironment):
@@ -82,7 +82,8 @@ class IntercodeEnvironment(BaseEnvironment):
 
     async def stop(self, delete: bool) -> None:
         """Close the sandbox, which is always deleted."""
-        box, self._box = self._box, None
+        box = self._box
+        self._box = None
         if box is not None:
             await asyncio.to_thread(box.close)
 

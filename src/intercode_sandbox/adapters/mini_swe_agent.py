@@ -19,8 +19,8 @@ from pydantic import BaseModel
 
 import intercode_sandbox
 
+# Run a program whose errors go where its output goes, as a terminal shows them.
 _BOTH = 'exec 2>&1; exec "$@"'
-"""Run a program whose errors go where its output goes, as a terminal shows them."""
 
 
 class IntercodeEnvironmentConfig(BaseModel):
@@ -56,7 +56,8 @@ class IntercodeEnvironment(LocalEnvironment):
         """Run a command, and return its output, `returncode` and `exception_info`. Raises
         mini-swe-agent's `Submitted` when the command prints its mark, and `SandboxError` if the
         machine fails."""
-        command, seconds = action.get("command", ""), timeout or self.config.timeout
+        command = action.get("command", "")
+        seconds = timeout or self.config.timeout
         program = ["sh", "-c", _BOTH, "sh", *self.config.interpreter, command]
         result = self._box.run(program, cwd=cwd or self.config.cwd, timeout=seconds)
         output: dict[str, Any] = {

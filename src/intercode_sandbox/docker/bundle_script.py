@@ -22,8 +22,8 @@ import subprocess
 import sys
 import zipfile
 
+# An interpreter finds its home by this file below lib/python3.x.
 _LANDMARK = "os.pyc"
-"""An interpreter finds its home by this file below lib/python3.x."""
 _IMPORTED = (
     "encodings.ascii",
     "encodings.latin_1",
@@ -69,7 +69,8 @@ def _pack(modules: dict[str, str], archive: str) -> None:
         for name, path in sorted(modules.items()):
             if not path.endswith(".py"):
                 continue
-            inside, file = name.replace(".", "/"), os.path.basename(path)
+            inside = name.replace(".", "/")
+            file = os.path.basename(path)
             if file == "__init__.py":
                 inside += "/__init__"
             with open(path, "rb") as source:

@@ -18,7 +18,6 @@ same paths: the guest's interpreter is mounted from the cache.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import queue
@@ -29,6 +28,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -54,24 +54,25 @@ from intercode_sandbox.errors import (
     UsageError,
 )
 from intercode_sandbox.guest import wire
-from intercode_sandbox.host import ENVIRONMENT, Host, HostOptions, Server, guest_python
+from intercode_sandbox.host import ENVIRONMENT, Host, HostOptions, Process, Server, guest_python
 
+# Seconds allowed for a container to start, to end, and for a pool to have one ready.
 _START_SECONDS, _END_SECONDS, _POOL_SECONDS = 60.0, 10.0, 180.0
-"""Seconds allowed for a container to start, to end, and for a pool to have one ready."""
+# The number of sandboxes of one host, forks included, that may use all of their limits at once.
 _SANDBOXES = 4
-"""The number of sandboxes of one host, forks included, that may use all of their limits at once."""
 _CAPABILITIES = (
     "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SYS_ADMIN", "SETFCAP",
 )  # fmt: skip
-_GUEST_MEMORY, _GUEST_PROCESSES = 128 * MIB, 8
+_GUEST_MEMORY = 128 * MIB
+_GUEST_PROCESSES = 8
 _BUNDLE_SCRIPT = Path(__file__).with_name("bundle_script.py")
 _GUEST = f"{wire.BUNDLE}/guest"
+# Arguments of the bundle's loader, which run the supervisor.
 _MAIN = [
     "--library-path", f"{wire.BUNDLE}/lib", "--argv0", _GUEST, _GUEST,
     "-I", "-S", "-B", "-X", "utf8", "-c",
     "from guest.supervisor import main_in_container; main_in_container()",
 ]  # fmt: skip
-"""Arguments of the bundle's loader, which run the supervisor."""
 
 
 class DockerProvider(Provider[DockerImage]):
@@ -140,7 +141,8 @@ class Pool:
     """
 
     def __init__(self, spec: ContainerSpec) -> None:
-        self.spec, self.users = spec, 0
+        self.spec = spec
+        self.users = 0
         self._fresh: queue.SimpleQueue[DockerHost | Exception] = queue.SimpleQueue()
 
     def start_one(self) -> None:
@@ -204,7 +206,8 @@ class DockerHost(Host):
     _first: Server | None = None
 
     def __init__(self, spec: ContainerSpec) -> None:
-        self.spec, self._started = spec, False
+        self.spec = spec
+        self._started = False
         self.name = f"intercode-{secrets.token_hex(6)}"
         super().__init__(spec.options, spec.image.cwd)
 
@@ -236,7 +239,8 @@ class DockerHost(Host):
 
     def start_episode(self, **start: Any) -> Server:
         """Return the episode server that was started ahead, or start one."""
-        first, self._first = self._first, None
+        first = self._first
+        self._first = None
         return first or super().start_episode(**start)
 
     @property
@@ -250,11 +254,12 @@ class DockerHost(Host):
         if self._first:
             self._first[1].close()
         super().close()
-        on_close, self.on_close = self.on_close, None
+        on_close = self.on_close
+        self.on_close = None
         if on_close and os.getpid() == self._pid:
             on_close()
 
-    def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    def _start(self) -> tuple[socket.socket, Process]:
         with (
             tempfile.TemporaryDirectory(prefix="intercode-line-") as folder,
             socket.socket(socket.AF_UNIX) as listener,
@@ -275,7 +280,8 @@ class DockerHost(Host):
 
     def _command(self, line: Path) -> list[str]:
         """Return the `docker run` with the supervisor as first process."""
-        image, limits = self.spec.image, self.options.limits
+        image = self.spec.image
+        limits = self.options.limits
         memory = str(_SANDBOXES * limits.memory + _GUEST_MEMORY)
         processes = str(_SANDBOXES * (limits.processes + _GUEST_PROCESSES))
         bundle = f"type=bind,source={_bundle(cache.root())},target={wire.BUNDLE},readonly"
@@ -296,8 +302,9 @@ class DockerHost(Host):
             argv += ["--runtime", image.runtime]
         return [*argv, "--entrypoint", f"{wire.BUNDLE}/loader", image.id, *_MAIN]
 
-    def _accept(self, listener: socket.socket, process: subprocess.Popen[bytes]) -> socket.socket:
-        end, poll = os.pidfd_open(process.pid), select.poll()
+    def _accept(self, listener: socket.socket, process: Process) -> socket.socket:
+        end = os.pidfd_open(process.pid)
+        poll = select.poll()
         try:
             for fd in (end, listener.fileno()):
                 poll.register(fd, select.POLLIN)
@@ -313,7 +320,7 @@ class DockerHost(Host):
         raise self._start_error()
 
     def _kill(self) -> None:
-        with contextlib.suppress(SandboxError):
+        with suppress(SandboxError):
             docker("rm", "--force", self.name)
         self._process.kill()
 

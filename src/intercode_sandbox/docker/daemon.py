@@ -23,6 +23,8 @@ from typing import IO
 
 from intercode_sandbox.errors import IntercodeError, SandboxError, SandboxUnavailable, UsageError
 
+# Messages of docker, and the errors that they mean, if neither the image nor the caller is at
+# fault.
 _MACHINE = (
     (
         r"permission denied.*(?:docker|podman).*sock|connect: permission denied",
@@ -41,8 +43,6 @@ _MACHINE = (
         "docker's disk is full; free some space with: docker system prune\n{end}",
     ),
 )
-"""Messages of docker, and the errors that they mean, if neither the image nor the caller is at
-fault."""
 _CALLER = (
     (
         r"(?:unknown or invalid runtime name:|Unknown runtime specified) (\S+?)\.*(?:\s|$)",
@@ -115,7 +115,8 @@ def _find_error(
         down = f"down, or not at DOCKER_HOST={host}; correct or unset that, or start it there"
     for pattern, kind, text in table:
         if match := re.search(pattern, message, re.I):
-            name, end = "".join(match.groups()), message.strip()[-600:]
+            name = "".join(match.groups())
+            end = message.strip()[-600:]
             return kind(text.format(down=down, end=end, name=name, image=image))
     return None
 

@@ -48,20 +48,21 @@ from intercode_sandbox.results import Change
 
 Progress = Callable[[str], None]
 _REPOSITORY = "intercode/made"
+# Enough of docker's grammar to keep an image's name from being read as an option.
 _REFERENCE = re.compile(
     r"(?!-)([\w.-]+(:\d+)?/)?[a-z0-9._/-]+(:[\w.-]+)?(@\w+:[0-9a-f]+)?", re.ASCII
 )
-"""Enough of docker's grammar to keep an image's name from being read as an option."""
 _FROM = re.compile(rb"^\s*FROM\s", re.I | re.M)
 _FROM_LINE = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.I | re.M)
-BUILD_SECONDS, _SOON = 7200.0, 2.0
+BUILD_SECONDS = 7200.0
+_SOON = 2.0
+# Executes a program that is killed when its parent ends (PR_SET_PDEATHSIG); `preexec_fn` is not
+# safe with threads.
 _WITH_PARENT = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
 )
-"""Executes a program that is killed when its parent ends (PR_SET_PDEATHSIG); `preexec_fn` is not
-safe with threads."""
+# Options of tar: root owns every file.
 _ROOTS = ("--owner=0", "--group=0", "--numeric-owner")
-"""Options of tar: root owns every file."""
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,8 @@ def _with_step(
             "docker export CONTAINER | docker import - NAME"
         )
     digest = template.hash_of(below.digest, content)
-    tag, base = f"{_REPOSITORY}:{digest}", f"{_REPOSITORY}:{below.digest}"
+    tag = f"{_REPOSITORY}:{digest}"
+    base = f"{_REPOSITORY}:{below.digest}"
     if not docker("image", "ls", "--quiet", tag):
         docker("tag", below.id, base)  # not every builder takes the id of an image
         with tempfile.TemporaryDirectory() as folder:
@@ -295,8 +297,10 @@ def inspect(reference: str, name: str) -> DockerImage:
         facts = json.loads(docker("image", "inspect", "--format", "{{json .}}", reference))
     except UsageError:
         raise error_of("No such image", name) from None
-    settings, digest = template.settings_of(facts["Config"]), template.hash_of(facts["Id"])
-    variables, command = tuple(settings["environment"].items()), tuple(settings["command"])
+    settings = template.settings_of(facts["Config"])
+    digest = template.hash_of(facts["Id"])
+    variables = tuple(settings["environment"].items())
+    command = tuple(settings["command"])
     return DockerImage(facts["Id"], name, digest, variables, settings["cwd"], command=command)
 
 
@@ -311,11 +315,10 @@ def exported(image: DockerImage) -> Iterator[IO[bytes]]:
             [program_path(), "export", container], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         ) as export:
             assert export.stdout is not None
-            assert export.stderr is not None
             yield export.stdout
-            message = export.stderr.read().decode(errors="replace")
+            _, message = export.communicate()
         if export.returncode:
-            raise error_of(message, image.name)
+            raise error_of(message.decode(errors="replace"), image.name)
     finally:
         with suppress(SandboxError):
             docker("rm", "--force", container)
