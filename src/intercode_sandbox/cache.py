@@ -64,10 +64,26 @@ def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     one copy stays."""
     shelf = root() / kind
     final = shelf / key
-    with room_left(), _explain_write_errors(shelf), _for_all_users():
-        shelf.mkdir(exist_ok=True)
-        if not final.is_dir():
-            _make(final, build)
+    with room_left(), _for_all_users():
+        try:
+            shelf.mkdir(exist_ok=True)
+            if not final.is_dir():
+                _make(final, build)
+        except (OSError, subprocess.CalledProcessError) as error:
+            # The error of a write to a full disk has an errno and no paths; errors from `shutil`
+            # and from programs have neither.
+            if isinstance(error, OSError) and not isinstance(error, shutil.Error):
+                names = error.filename, error.filename2
+                ours = names == (None, None) and error.errno in DISK_FULL
+                for name in names:
+                    ours = ours or Path(str(name)).is_relative_to(shelf)
+                if not ours:
+                    raise
+            why = getattr(error, "strerror", None) or str(error)[:300]
+            raise SandboxUnavailable(
+                f"the cache {shelf} cannot be filled ({why}); make room there, "
+                "give this user the right to write, or set INTERCODE_CACHE to another folder"
+            ) from error
     return final
 
 
@@ -97,28 +113,6 @@ def _make(final: Path, build: Callable[[Path], None]) -> None:
                 raise
     finally:
         remove(work)
-
-
-@contextmanager
-def _explain_write_errors(shelf: Path) -> Iterator[None]:
-    """Raise `SandboxUnavailable` with advice if `shelf` cannot be made or written in the block."""
-    try:
-        yield
-    except (OSError, subprocess.CalledProcessError) as error:
-        # The error of a write to a full disk has an errno and no paths; errors from `shutil` and
-        # from programs have neither.
-        if isinstance(error, OSError) and not isinstance(error, shutil.Error):
-            names = error.filename, error.filename2
-            ours = names == (None, None) and error.errno in DISK_FULL
-            for name in names:
-                ours = ours or Path(str(name)).is_relative_to(shelf)
-            if not ours:
-                raise
-        why = getattr(error, "strerror", None) or str(error)[:300]
-        raise SandboxUnavailable(
-            f"the cache {shelf} cannot be filled ({why}); make room there, "
-            "give this user the right to write, or set INTERCODE_CACHE to another folder"
-        ) from error
 
 
 def remove(work: Path) -> None:

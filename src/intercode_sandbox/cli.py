@@ -86,7 +86,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def seconds(text: str) -> float:
-    if not 0 < (value := float(text)) < float("inf"):
+    value = float(text)
+    if not 0 < value < float("inf"):
         raise ValueError
     return value
 

@@ -381,7 +381,8 @@ class GuestSandbox(Sandbox):
     def _open_copy(self, reply: dict[str, Any], fds: list[int]) -> Self:
         """Open a sandbox that begins with the files of a descriptor, which is closed."""
         try:
-            if blockers := _field({"blockers": [], **reply}, "blockers", list):
+            blockers = _field({"blockers": [], **reply}, "blockers", list)
+            if blockers:
                 raise ForkError(
                     "a live copy cannot take along: "
                     f"{', '.join(map(str, blockers))}; end or close them"

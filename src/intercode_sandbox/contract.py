@@ -1,5 +1,8 @@
 """The contract of `Sandbox` as clauses that can be tested on the sandboxes of any provider.
 
+A clause is one sentence of the contract (its docstring), tested on a sandbox just after `reset`; it
+raises AssertionError if broken.
+
 Hostile actions are not covered: a provider needs tests of its own for those.
 """
 
@@ -18,9 +21,6 @@ from intercode_sandbox.base import Sandbox
 from intercode_sandbox.errors import ForkError, UsageError
 from intercode_sandbox.results import Change, Completed
 
-Clause = Callable[[Sandbox], None]
-"""One sentence of the contract (its docstring), tested on a sandbox just after `reset`. Raises
-AssertionError if broken."""
 _ALIVE = "echo alive", "alive\n"
 
 
@@ -62,23 +62,18 @@ def failure(clause: Callable[..., None], *arguments: Any) -> str:
 # -- how clauses are written: an AssertionError names the subject, the actual and the expected value
 
 
-def same(subject: str, actual: Any, expected: Any = True) -> None:
+def same(subject: str, actual: Any, expected: Any = True, where: str = "") -> None:
     """Raise `AssertionError` with the first difference, by its path, if two values differ."""
-    where = ""
-    while actual != expected:
-        keys: Iterable[Any] = ()
-        if isinstance(actual, list | tuple) and isinstance(expected, list | tuple):
-            keys = range(min(len(actual), len(expected)))
-        elif isinstance(actual, dict) and isinstance(expected, dict):
-            keys = actual.keys() & expected.keys()
-        for key in keys:
-            if actual[key] != expected[key]:
-                break
-        else:
-            raise AssertionError(f"{subject}{where}: {actual!r} instead of {expected!r}")
-        where = f"{where or ', at '}[{key!r}]"
-        actual = actual[key]
-        expected = expected[key]
+    if actual == expected:
+        return
+    keys: Iterable[Any] = ()
+    if isinstance(actual, list | tuple) and isinstance(expected, list | tuple):
+        keys = range(min(len(actual), len(expected)))
+    elif isinstance(actual, dict) and isinstance(expected, dict):
+        keys = actual.keys() & expected.keys()
+    for key in keys:
+        same(subject, actual[key], expected[key], f"{where or ', at '}[{key!r}]")
+    raise AssertionError(f"{subject}{where}: {actual!r} instead of {expected!r}")
 
 
 def prints(sandbox: Sandbox, *steps: str | tuple[str, str]) -> None:

@@ -59,7 +59,8 @@ def _unpack(tar: tarfile.TarFile, target: Path) -> None:
         elif member.issym():
             links.append((parts, member.linkname))
         elif member.islnk():
-            if twin := files.get(posixpath.normpath(member.linkname)):
+            twin = files.get(posixpath.normpath(member.linkname))
+            if twin:
                 room = _take(room, twin.stat().st_size, target)
                 files[name] = _write(target, parts, twin.read_bytes(), twin.stat().st_mode)
         elif member.isfile() and (content := tar.extractfile(member)):

@@ -74,19 +74,16 @@ def build_dockerfile(dockerfile: Path, stand_in: template.Template | None) -> te
     digests = [f"{name}={base.digest}" for name, base in bases.items()]
     key = template.hash_of("dockerfile", dockerfile.name, context, *digests)
 
-    def build(layer: Path) -> None:
-        if has_docker():
-            tags = {name: images.import_tree(base) for name, base in bases.items()}
-            images.keep_files(images.make_image(str(dockerfile), bases=tags), layer)
-        else:
-            _Buildah(layer.parent).build(dockerfile.resolve(), bases, layer)
-
     def fill(layer: Path) -> None:
         when, why = _failures.get(key, (-inf, ""))
         if time.monotonic() - when < _REMEMBERED:
             raise UsageError(why)
         try:
-            build(layer)
+            if has_docker():
+                tags = {name: images.import_tree(base) for name, base in bases.items()}
+                images.keep_files(images.make_image(str(dockerfile), bases=tags), layer)
+            else:
+                _Buildah(layer.parent).build(dockerfile.resolve(), bases, layer)
         except UsageError as error:
             _failures[key] = time.monotonic(), str(error)
             raise

@@ -120,7 +120,8 @@ def _parts(command: str, usual: str) -> Iterator[Finding]:
     else:
         yield from _local_layers(command)
     yield _cache()
-    if folders := _old_builds():
+    folders = _old_builds()
+    if folders:
         detail = f"{len(folders)} builds were cut short"
         yield Finding("leftovers", None, detail, f"{command} doctor --clean")
     if shutil.which("mmdebstrap"):

@@ -157,7 +157,8 @@ class Host(ABC):
                     spare[1].close()
                     raise
             number, sock = spare or self._request_episode(about, *files)
-            if not (missing := self._await_ready(sock)):
+            missing = self._await_ready(sock)
+            if not missing:
                 return number, sock
             spare = None
             about["replaces"] = number
@@ -247,7 +248,7 @@ class Host(ABC):
         network = self.options.network != "none"
         disabled = self.options.disabled or DisabledProtections()
         variables = dict(self.options.environment)
-        texts = list[tuple[str, str]]()
+        texts = []
         if self.options.program == "python":
             # imports all that an interpreter needs
             from intercode_sandbox.guest.python_interpreter import MODULES
@@ -299,7 +300,8 @@ class Host(ABC):
             self._process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             return SandboxDied("the sandbox's supervisor does not answer")
-        if text := self.error_text():
+        text = self.error_text()
+        if text:
             return SandboxUnavailable(
                 f"the sandbox could not start: {text}; run `intercode doctor`"
             )

@@ -239,7 +239,7 @@ def _mmdebstrap(
     argv += [f"--dpkgopt={line}" for line in _OMITTED]
     argv += [f"--include={name}" for name in packages]
     argv += [suite, "-"]
-    lines: list[str] = []
+    lines = []
     with subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,

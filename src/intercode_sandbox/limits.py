@@ -103,7 +103,8 @@ class Limits:
         """Return the name and the setting of each limit that can be set, by its key."""
         settings = {}
         for entry in fields(cls):
-            if setting := entry.metadata.get("setting"):
+            setting = entry.metadata.get("setting")
+            if setting:
                 settings[setting.key or entry.name] = entry.name, setting
         return settings
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 import os
 import queue
@@ -69,7 +68,8 @@ class LocalProvider(Provider[Template]):
     """The cache's folder for the changes that scripts make."""
 
     def open_image(self, image: str | None, tree: Path | None) -> Template:
-        if file := find_dockerfile(image):
+        file = find_dockerfile(image)
+        if file:
             stand_in = template.base(self.stand_in) if self.stand_in else None
             start = build_dockerfile(file, stand_in)
         else:
@@ -93,7 +93,7 @@ class LocalProvider(Provider[Template]):
                     )
                 sandbox.export(layer)
 
-        key = hashlib.sha256(f"{start.digest}\0{text}".encode()).hexdigest()[:32]
+        key = template.hash_of(start.digest, text)
         return start.over(cache.folder(self._layers, key, run), text)
 
     def sandbox(self, start: Template, **options: Any) -> LocalSandbox:
@@ -173,7 +173,8 @@ class Bubblewrap(TemplateHost):
             finally:
                 for fd in fds:
                     os.close(fd)
-            if text := file.read():  # else bwrap failed
+            text = file.read()
+            if text:  # else bwrap failed
                 map_users(json.loads(text)["child-pid"])
         return process
 
@@ -288,7 +289,7 @@ def shares_proc() -> bool:
 def usr_links() -> list[str]:
     """Return bwrap's options for /bin, /lib and the like: links into /usr where this machine has
     merged them, else folders."""
-    argv: list[str] = []
+    argv = []
     for name in ("bin", "sbin", "lib", "lib32", "lib64"):
         path = Path("/") / name
         if path.is_symlink():

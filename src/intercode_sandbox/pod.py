@@ -15,7 +15,6 @@ The isolation is weaker than with namespaces (docs/security.md), so the run reco
 from __future__ import annotations
 
 import functools
-import hashlib
 import itertools
 import mmap
 import os
@@ -42,7 +41,7 @@ from intercode_sandbox.local import (
     TemplateHost,
     allows_namespaces,
 )
-from intercode_sandbox.template import TREE, Template, is_folder, is_marked
+from intercode_sandbox.template import TREE, Template, hash_of, is_folder, is_marked
 
 # The capabilities that the supervisor needs, with their numbers; Docker gives them by default.
 _CAPABILITIES = {
@@ -73,7 +72,8 @@ class PodProvider(LocalProvider):
     _layers = "pod-layers"
 
     def refuses(self, gold: str) -> str | None:
-        if match := _NEEDS_PROC.search(gold):
+        match = _NEEDS_PROC.search(gold)
+        if match:
             return f"its gold contains {match[0]!r}, which needs /proc, and --sandbox pod has none"
         return None
 
@@ -94,7 +94,8 @@ class PodHost(TemplateHost):
                 "pods have no root inside: open the sandbox with root=False, use docker, "
                 f"or allow namespaces, which local needs: {ALLOWING}"
             )
-        if why := unfit():
+        why = unfit()
+        if why:
             raise SandboxUnavailable(why)
         self.identity = str(next(_numbers))
         slots = str(cache.root() / "slots")
@@ -130,7 +131,8 @@ def unfit() -> str:
         return f"--sandbox pod needs root; an ordinary user needs namespaces: {ALLOWING}"
     status = Path("/proc/self/status").read_text("utf-8")
     rights = int(status.partition("CapEff:")[2].split()[0], 16)
-    if missing := [name for name, number in _CAPABILITIES.items() if not rights >> number & 1]:
+    missing = [name for name, number in _CAPABILITIES.items() if not rights >> number & 1]
+    if missing:
         return (
             f"--sandbox pod needs the capabilities {', '.join(missing)}: "
             f"add them, or allow namespaces: {ALLOWING}"
@@ -219,8 +221,7 @@ def _copy_host_folders(folders: tuple[str, ...], hidden: tuple[str, ...]) -> Pat
             (target / "usr/local/bin").mkdir()
             (target / "usr/local/bin/submit").symlink_to(PLAYERS_SUBMIT)
 
-    key = hashlib.sha256(repr((state, hidden, PLAYERS_SUBMIT)).encode()).hexdigest()[:32]
-    return cache.folder("userland", key, build)
+    return cache.folder("userland", hash_of(repr((state, hidden, PLAYERS_SUBMIT))), build)
 
 
 def _own_files(template: Template) -> Path:

@@ -220,7 +220,7 @@ def with_network_files(template: Template) -> Template:
     """Return `template` with the files of this machine by which programs find hosts, and, where
     /usr is borrowed, the certificates that they trust."""
     names = ["resolv.conf", "hosts"]
-    contents = dict[str, bytes]()
+    contents = {}
     if template.host_folders:
         names.append("ssl/certs/ca-certificates.crt")
         services = _NAME_SERVICES.replace("hosts: files", "hosts: files dns")
@@ -251,12 +251,15 @@ def with_tree(template: Template, tree: Path) -> Template:
                 f"{tree} has files under {folder}, which is borrowed from this machine; "
                 "give a root file system: --image DIR"
             )
-    for below in template.layers:
-        if link := _replaced_link(layer / TREE, below / TREE):
-            raise UsageError(
-                f"{tree} has a folder {link}, which is a link to {os.readlink(below / TREE / link)}"
-                " in the image below; put its files there"
-            )
+    for path in sorted((layer / TREE).rglob("*")):
+        place = path.relative_to(layer / TREE)
+        for below in template.layers:
+            link = below / TREE / place
+            if link.is_symlink() and is_folder(path):  # overlay would hide the link
+                raise UsageError(
+                    f"{tree} has a folder {place}, which is a link to {os.readlink(link)}"
+                    " in the image below; put its files there"
+                )
     if tree.is_dir():
         return template.over(layer, folder_digest(tree, times=False))
     return template.over(layer)
@@ -270,7 +273,7 @@ def with_folder(template: Template, folder: Path) -> Template:
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder")
     digest = folder_digest(folder)
-    above = dict[str, Path]()
+    above = {}
     for layer in template.layers:
         for parent in folder.parents[:-1]:
             name = str(parent)[1:]
@@ -291,15 +294,6 @@ def with_folder(template: Template, folder: Path) -> Template:
 
     layer = cache.folder("layers", hash_of("tree", str(folder), repr(modes), digest), build)
     return template.over(layer, digest)
-
-
-def _replaced_link(upper: Path, lower: Path) -> Path | None:
-    """Return the first folder of `upper` that is a link in `lower`; overlay would hide the link."""
-    for path in sorted(upper.rglob("*")):
-        place = path.relative_to(upper)
-        if (lower / place).is_symlink() and is_folder(path):
-            return place
-    return None
 
 
 def unpack(source: Path) -> Path:
@@ -467,8 +461,7 @@ def folder_digest(folder: Path, *, times: bool = True) -> str:
             continue
         info = path.lstat()
         time = info.st_mtime_ns if times else ""
-        head = f"{name}\0{info.st_mode:o}\0{time}\0"
-        state.update(head.encode(errors="surrogateescape"))
+        state.update(f"{name}\0{info.st_mode:o}\0{time}\0".encode(errors="surrogateescape"))
         if stat.S_ISREG(info.st_mode):
             state.update(_file_digest(path).encode())
         elif stat.S_ISLNK(info.st_mode):

@@ -65,7 +65,7 @@ def _play(env: InterCodeEnv, strategy: Strategy, task: int = 0) -> list[tuple[st
     """Return the actions that the strategy took, each with its result."""
     env.reset(options={"task": task})
     flow, answer, over = strategy(env.task, env.protocol), None, False
-    steps: list[tuple[str, StepResult]] = []
+    steps = []
     with suppress(StopIteration):
         while not over:
             move = flow.send(answer)
@@ -115,7 +115,7 @@ def _orders_tasks_by_seed(make: Make) -> None:
         with make() as env:
             seeds = _SEEDS[: len(env.tasks)]
             orders.append([env.reset(seed=seed)[1].get("task") for seed in seeds])
-    same("the order under the same seed", *orders)
+    same("the order under the same seed", orders[0], orders[1])
     same("how many different tasks came", len(set(orders[0])), len(orders[0]))
 
 

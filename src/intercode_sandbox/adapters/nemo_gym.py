@@ -40,7 +40,8 @@ class IntercodeProvider:
 
     @staticmethod
     def _open(spec: SandboxSpec) -> Any:
-        if unknown := spec.provider_options.keys() - _OPTIONS:
+        unknown = spec.provider_options.keys() - _OPTIONS
+        if unknown:
             raise UsageError(
                 f"provider_options takes {', '.join(sorted(_OPTIONS))}, not {', '.join(unknown)}"
             )

@@ -178,7 +178,8 @@ class Pool:
                 _pools.pop((os.getpid(), self.spec), None)
 
         def drop_one() -> None:
-            if not isinstance(host := self._fresh.get(), Exception):
+            host = self._fresh.get()
+            if not isinstance(host, Exception):
                 host.close()
 
         threading.Thread(target=drop_one, name="intercode-container", daemon=True).start()

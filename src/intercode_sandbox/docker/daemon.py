@@ -111,10 +111,12 @@ def _find_error(
     table: Iterable[tuple[str, type[IntercodeError], str]], message: str, image: str = ""
 ) -> IntercodeError | None:
     down = "down; start it with: systemctl start docker (or dockerd &)"
-    if host := os.environ.get("DOCKER_HOST"):
+    host = os.environ.get("DOCKER_HOST")
+    if host:
         down = f"down, or not at DOCKER_HOST={host}; correct or unset that, or start it there"
     for pattern, kind, text in table:
-        if match := re.search(pattern, message, re.I):
+        match = re.search(pattern, message, re.I)
+        if match:
             name = "".join(match.groups())
             end = message.strip()[-600:]
             return kind(text.format(down=down, end=end, name=name, image=image))
@@ -149,10 +151,8 @@ def remove_leftovers() -> list[str]:
     return containers
 
 
-@functools.cache
-def remove_leftovers_once() -> None:
-    """Remove leftovers at the first start of a container in this process."""
-    remove_leftovers()
+remove_leftovers_once = functools.cache(remove_leftovers)
+"""Removes leftovers at the first start of a container in this process."""
 
 
 def _owner(pid: int) -> str:

@@ -108,7 +108,8 @@ def make_image(
             "--sandbox docker needs an image: give --image NAME, or --image DIR/Dockerfile"
         )
     tag = image
-    if dockerfile := _dockerfile(image):
+    dockerfile = _dockerfile(image)
+    if dockerfile:
         image = str(dockerfile)
         with _standing_in(dockerfile, bases or {}, stand_in):
             tag = _build(dockerfile, progress or partial(print, file=sys.stderr))
@@ -172,8 +173,7 @@ def _dockerfile(image: str) -> Path | None:
 def from_names(dockerfile: Path) -> list[str]:
     """Return the images that a Dockerfile begins from, without its own stages. A line that begins
     with FROM in another instruction adds a name that no build asks for."""
-    text = dockerfile.read_text("utf-8", "replace")
-    lines = _FROM_LINE.findall(text)
+    lines = _FROM_LINE.findall(dockerfile.read_text("utf-8", "replace"))
     stages = {stage.lower() for _, stage in lines} | {"scratch"}
     return sorted({name for name, _ in lines if name.lower() not in stages and "$" not in name})
 
@@ -184,7 +184,7 @@ def _standing_in(
 ) -> Iterator[None]:
     """Let the images in `bases`, or `stand_in`, have the names that the Dockerfile begins from and
     docker lacks."""
-    lacking: list[str] = []
+    lacking = []
     try:
         for name in from_names(dockerfile):
             image = bases.get(name, stand_in)
