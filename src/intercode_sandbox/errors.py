@@ -90,11 +90,12 @@ def room_left() -> Iterator[None]:
         ) from error
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'bash'?` for the known name that is most like `name`, if one is."""
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return `; did you mean 'bash'?` for the one of `names` that is most like `name`, if
+    one is."""
     import difflib
 
-    close = difflib.get_close_matches(name, list(known), n=1)
+    close = difflib.get_close_matches(name, list(names), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

@@ -69,7 +69,7 @@ _REMOVED = re.compile(r"already in progress|No such container", re.I)
 def docker(*words: str, stdin: IO[bytes] | None = None, seconds: float = 120) -> str:
     """Return the output of the docker command. Raises the error that its message means."""
     try:
-        done = subprocess.run(
+        call = subprocess.run(
             [program_path(), *words],
             stdin=stdin or subprocess.DEVNULL,
             capture_output=True,
@@ -80,9 +80,9 @@ def docker(*words: str, stdin: IO[bytes] | None = None, seconds: float = 120) ->
         raise SandboxUnavailable(
             f"the docker daemon did not answer `{words[0]}` in {seconds:.0f} s; is it healthy?"
         ) from None
-    if done.returncode:
-        raise error_of(done.stderr.decode(errors="replace"), words[-1])
-    return done.stdout.decode(errors="replace").strip()
+    if call.returncode:
+        raise error_of(call.stderr.decode(errors="replace"), words[-1])
+    return call.stdout.decode(errors="replace").strip()
 
 
 def program_path() -> str:
