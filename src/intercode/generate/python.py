@@ -9,16 +9,9 @@ them within what it allows; the results are the gold's.
 from __future__ import annotations
 
 import re
+from functools import partial
 
-from intercode.generate.families import (
-    Draw,
-    Family,
-    Parameters,
-    Place,
-    Question,
-    fill,
-    text_of,
-)
+from intercode.generate.families import Draw, Family, Parameters, Place, Question, fill
 from intercode.generate.ground import Inputs
 
 SIGNS = "#;|~^%&+=@!:?$*"
@@ -203,35 +196,19 @@ def from_examples(draw: Draw, question: Question, parameters: Parameters) -> Inp
     return Inputs(tuple(examples), allows)
 
 
+_family = partial(Family, env="python", inputs=from_examples, tasks_per_place=5)
 FAMILIES = (
-    Family(
-        "python-text",
-        "python",
-        "make and encode text",
-        _writing_rules,
-        _writing,
-        from_examples,
-        tasks_per_place=5,
-        answer=text_of,
-    ),
-    Family(
+    _family("python-text", about="make and encode text", place=_writing_rules, draw=_writing),
+    _family(
         "python-records",
-        "python",
-        "lists of records: filter, group, charge",
-        _charge_rules,
-        _bookings,
-        from_examples,
-        tasks_per_place=5,
-        answer=text_of,
+        about="lists of records: filter, group, charge",
+        place=_charge_rules,
+        draw=_bookings,
     ),
-    Family(
+    _family(
         "python-parsing",
-        "python",
-        "read settings, measures, fields and telegrams",
-        _station_rules,
-        _messages,
-        from_examples,
-        tasks_per_place=5,
-        answer=text_of,
+        about="read settings, measures, fields and telegrams",
+        place=_station_rules,
+        draw=_messages,
     ),
 )

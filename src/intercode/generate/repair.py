@@ -129,7 +129,7 @@ def _data(draw: Draw, place: Place, site: str) -> None:
     place.write(f"{site}/data/{noun}.xtxt", _lines(draw, 9))
     place.write(f"{site}/data/{noun}.txt.old", _lines(draw, 5))
     for file, lines in lists.items():
-        place.fix(f"{site}/data/{file}", "".join(draw.sample(lines, len(lines))))
+        place.fix(f"{site}/data/{file}", "".join(draw.shuffled(lines)))
 
 
 def _parts(draw: Draw, place: Place, site: str) -> str:
@@ -172,7 +172,7 @@ def _settings(draw: Draw, place: Place, site: str) -> str:
         values = {small: limits[small][0] - 3, large: limits[large][1] + draw.randint(1, 99)}
         values |= {right: limits[right][1], other: limits[other][0], f"{right}s": 70}
         lines = [f"{key} = {value}\n" for key, value in values.items()]
-        place.fix(path, "".join(draw.sample(lines, len(lines))))
+        place.fix(path, "".join(draw.shuffled(lines)))
         place.facts["corrections"][path] = [
             f"sed -i 's/{small} = .*/{small} = {limits[small][0]}/' {path}",
             f"sed -i 's/{large} = .*/{large} = {limits[large][1]}/' {path}",

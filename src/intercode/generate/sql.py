@@ -8,10 +8,11 @@ numbers, counted from the first day of the records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from intercode.generate.families import Draw, Family, Parameters, Place, rows_of
+from intercode.generate.families import Draw, Family, Parameters, Place
 from intercode.generate.ground import Cell, Rows
 
 # fmt: off
@@ -294,12 +295,9 @@ def _league(draw: Draw, name: str) -> Place:
     )
 
 
-def _family(name: str, about: str, place: Callable[[Draw, str], Place]) -> Family:
-    return Family(name, "sql", about, place, _values, tasks_per_place=15, answer=rows_of)
-
-
+_family = partial(Family, env="sql", draw=_values, tasks_per_place=15)
 FAMILIES = (
-    _family("sql-shop", "customers, articles and purchases of a shop", _shop),
-    _family("sql-library", "books, readers and loans of a library", _library),
-    _family("sql-league", "teams, players, games and cards of a league", _league),
+    _family("sql-shop", about="customers, articles and purchases of a shop", place=_shop),
+    _family("sql-library", about="books, readers and loans of a library", place=_library),
+    _family("sql-league", about="teams, players, games and cards of a league", place=_league),
 )

@@ -16,8 +16,9 @@ NAMES = {name: words.split() for name, words in _DATA["names"].items()}
 def draw_world(draw: Draw) -> tuple[Parameters, Parameters]:
     """Return the names of the columns of a world, and its data: the values of the columns."""
     world = draw.choice(list(_DATA["worlds"].values()))
-    year, month = draw.number(2015, 2030), draw.randint(1, 9)
-    days = {f"{year}-{month + draw.randrange(4):02}-{draw.randint(1, 28):02}" for _ in range(16)}
+    year, month, days = draw.number(2015, 2030), draw.randint(1, 9), set()
+    for _ in range(16):
+        days.add(f"{year}-{month + draw.randrange(4):02}-{draw.randint(1, 28):02}")
     data = {
         **world,
         "whos": draw.words(NAMES[world.get("names", "surnames")], PEOPLE),
@@ -31,7 +32,7 @@ def draw_world(draw: Draw) -> tuple[Parameters, Parameters]:
 def draw_events(draw: Draw, data: Parameters, count: int) -> list[list[Any]]:
     """Return events (day, who, kind, amount). Some repeat another, or all but its amount."""
     events = list[list[Any]]()
-    for _ in range(count):
+    while len(events) < count:
         event = [draw.choice(data[name]) for name in ("days", "whos", "kinds", "amounts")]
         if events and draw.random() < 0.25:
             same = draw.choice((3, 4))
@@ -44,5 +45,7 @@ def limits(draw: Draw, numbers: Sequence[int]) -> Parameters:
     """Return limits from the lower and from the upper half of the numbers."""
     numbers, cut = sorted(numbers), len(numbers) // 2
     low, high = numbers[cut // 3 : cut + 1], numbers[cut : len(numbers) - cut // 3]
-    halves = {"limit": low, "high": high}
-    return {name: [draw.limit(half) for _ in range(4)] for name, half in halves.items()}
+    return {
+        "limit": [draw.limit(low) for _ in range(4)],
+        "high": [draw.limit(high) for _ in range(4)],
+    }
