@@ -43,7 +43,6 @@ from measuring.rows import Row, command, finish
 from intercode.agents import nearest, retrieval
 from intercode.envs import prepare
 from intercode.generate import FAMILIES, accepts, generate
-from intercode.generate.families import answer_of
 from intercode.runner.run import evaluate, select
 from intercode.types import Task
 from intercode.validate.check import check
@@ -116,7 +115,7 @@ def rows(
                     for solution in row[sort]:
                         tally.solutions[env, sort, accepts(made, task, solution)] += 1
             answers = Counter(
-                answer_of(env, task.gold, made.run_gold(task)) for task in factory.tasks
+                FAMILIES[name].answer(task.gold, made.run_gold(task)) for task in factory.tasks
             )
         yield Row(f"{name}: same answer", max(answers.values()), n, 0.05, unit="")
         train, test = (select(factory.tasks, split=split) for split in ("train", "test"))

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from statistics import median_high
 from typing import Any
 
 from intercode.generate.draws import as_text, middle
@@ -42,7 +44,7 @@ ENDINGS = [
 def _files_place(draw: Draw, name: str) -> Place:
     """Return a place of notes, in which some words are frequent, and two blocks begin and end with
     marked lines."""
-    site, (top, last, *loud) = f"{draw.home('desk')}/{name}", draw.nouns(5)
+    site, (top, last, *loud) = draw.home("desk", name), draw.nouns(5)
     place = Place(name, grows=[f"{site}/notes"])
     texts = {}
     for topic in draw.nouns(5):
@@ -75,7 +77,7 @@ def _note(draw: Draw, place: Place) -> Parameters:
         "half": draw.randint(length // 2, length - 4),
         "rank": draw.randint(3, 9),
         "word": draw.choice(facts["loud"]),
-        "new": draw.towns(1)[0].lower(),
+        "new": draw.folders(1)[0],
         "owner": facts["owners"][owner],
         "owned": paths[owner],
         "other": paths[owner - 1],
@@ -86,22 +88,20 @@ def _note(draw: Draw, place: Place) -> Parameters:
 
 
 def _find_place(draw: Draw, name: str) -> Place:
-    site, endings = f"{draw.home('yard')}/{name}", draw.sample(ENDINGS, 3)
+    site, endings = draw.home("yard", name), draw.sample(ENDINGS, 3)
     names = draw.nouns(6)
-    top, inner, low = names[:3]
     place = Place(name, facts={"site": site, "endings": endings[:2], "names": names}, grows=[site])
     texts = [draw.text(count, names[3:]) for count in (1, 2, 3, 5, 8)]
-    folders = ["", top, f"{top}/{inner}", f"{top}/{inner}/{low}"]
-    folders += [inner, f"{inner}/{top}", low]
+    folders = ",{0}/,{0}/{1}/,{0}/{1}/{2}/,{1}/,{1}/{0}/,{2}/".format(*names).split(",")
     few = draw.randint(2, 3)
     counts = [few + 1, *(draw.randint(1, few + 2) for _ in folders[1:])]
     for number, folder in enumerate(draw.sample(folders, sum(counts), counts=counts)):
         text, ending = draw.choice(texts), draw.choice(endings)
         file = f"{names[number % 6]}-{draw.randint(2, 99)}.{ending}"
-        place.write("/".join(filter(None, (site, folder, file))), text)
+        place.write(folder + file, text)
     sizes = [len(text.encode()) for text in place.files.values()]
     limit = draw.limit(middle(sizes, 3))
-    words = {"ending": endings[0], "one": top, "two": inner}
+    words = {"ending": endings[0], "one": names[0], "two": names[1]}
     place.explain(draw, "bash-find", limit=limit, below=limit - 1, **words)
     place.facts |= {"sizes": sizes, "few": few + draw.randint(0, 1)}
     return place
@@ -132,8 +132,8 @@ def _numbers(draw: Draw, times: int, *lows: int) -> list[int]:
 
 
 def _tables_place(draw: Draw, name: str) -> Place:
-    site, nouns = f"{draw.home('stock')}/{name}", draw.nouns(6)
-    shelves, people = [town.lower() for town in draw.towns(3)], draw.people(2)
+    site, nouns = draw.home("stock", name), draw.nouns(6)
+    shelves, people = draw.folders(3), draw.people(2)
     quantities = _numbers(draw, 9, 11, 11, 101, 101, 120)
     prices = _numbers(draw, 9, 11, 11, 101, 101, 120)
     measures = draw.sample(range(10, 300), 8)
@@ -165,7 +165,7 @@ def _tables_place(draw: Draw, name: str) -> Place:
     path = f"{site}/parts.csv"
     place = Place(name, facts={"site": site, "path": path, "people": people}, grows=[site])
     place.write(path, parts)
-    place.fix(f"{site}/suppliers.csv", suppliers)
+    place.fix("suppliers.csv", suppliers)
     columns = dict(zip(MEASURES, draw.sample(range(6, 9), 3), strict=True))
     column = draw.choice((6, 7))
     amount = draw.limit(middle(measures, 3))
@@ -195,8 +195,8 @@ def _row(draw: Draw, place: Place) -> Parameters:
     return {
         "id": draw.choice(rows)[0],
         "shelf": draw.choice(rows)[2],
-        "qty": draw.limit(middle([row[3] for row in rows], 3)),
-        "price": draw.limit(middle([row[4] for row in rows], 3)),
+        "qty": draw.limit(middle(map(itemgetter(3), rows), 3)),
+        "price": draw.limit(middle(map(itemgetter(4), rows), 3)),
         "few": draw.randint(2, 4),
         "person": draw.choice(facts["people"]),
         "measure": measure,
@@ -212,14 +212,13 @@ STATUSES = [200, 404, 301, 500, 403, 400, 503]
 
 def _logs_place(draw: Draw, name: str) -> Place:
     """Return a log whose clients and pages contain each other, as in a subnet and on a site."""
-    site, (inn, bar, spa) = f"{draw.home('gate')}/{name}", draw.nouns(3)
+    site, nouns = draw.home("gate", name), draw.nouns(3)
     net = f"{draw.number(10, 200)}.{draw.randint(10, 99)}"
     clients = [f"10.{net}.{host}" for host in draw.sample(range(2, 24), 3)]
     for client in clients[:3]:
         clients.append(f"{client}{draw.randint(0, 9)}")
     clients += [f"1{client}" for client in clients[:3]]
-    pages = [f"/{inn}", f"/{bar}", f"/{spa}", f"/{inn}/{bar}", f"/{bar}s", f"/{spa}/{inn}"]
-    pages += [f"/{bar}/{spa}", f"/{inn}/{spa}"]
+    pages = "/{0} /{1} /{2} /{0}/{1} /{1}s /{2}/{0} /{1}/{2} /{0}/{2}".format(*nouns).split()
     sizes = _numbers(draw, 10, 9, 9, 90, 90, 900, 900, 1200)
     times = _numbers(draw, 10, 9, 9, 90, 90, 120, 120)
     hours = draw.sample(range(24), 9)
@@ -228,7 +227,7 @@ def _logs_place(draw: Draw, name: str) -> Place:
         return items[min(draw.randrange(len(items)), draw.randrange(len(items)))]
 
     minutes = [60 * skewed(hours) + draw.randrange(60) for _ in range(90)]
-    rows = list[tuple[Any, ...]]()
+    rows = []
     for minute in sorted(minutes):
         row = (
             f"{minute // 60:02}:{minute % 60:02}",
@@ -252,7 +251,7 @@ def _logs_place(draw: Draw, name: str) -> Place:
     place = Place(name, facts={"site": site, "path": path, "requests": log.rows}, grows=[site])
     place.facts |= {"clients": clients[:3], "pages": pages[:3]}
     place.write(path, log)
-    robots, decoy = (f"{site}/{town.lower()}.list" for town in draw.towns(2))
+    robots, decoy = (f"{site}/{folder}.list" for folder in draw.folders(2))
     place.fix(robots, as_text(draw.sample(clients[:3], 2)))
     place.fix(decoy, as_text(clients[3:7]))
     than, sign = draw.choice((("more than", ">"), ("at least", ">=")))
@@ -269,8 +268,8 @@ def _request(draw: Draw, place: Place) -> Parameters:
         "client": draw.choice(place.facts["clients"]),
         "page": draw.choice(place.facts["pages"]),
         "status": draw.choice(requests)[3],
-        "bytes": draw.limit(middle([row[4] for row in requests], 3)),
-        "milliseconds": draw.limit(middle([row[5] for row in requests], 3)),
+        "bytes": draw.limit(middle(map(itemgetter(4), requests), 3)),
+        "milliseconds": draw.limit(middle(map(itemgetter(5), requests), 3)),
         "count": draw.number(3, 30),
     }
 
@@ -306,11 +305,11 @@ def _is_line(line: Mapping[str, Any]) -> bool:
 
 
 def _settings_place(draw: Draw, name: str) -> Place:
-    site, nouns = f"{draw.home('panel')}/{name}", draw.nouns(3)
+    site, nouns = draw.home("panel", name), draw.nouns(3)
     keys = list[str]()
     for noun in nouns:
         keys += (noun, f"{noun}.max", f"default-{noun}")
-    units, owners = [town.lower() for town in draw.towns(5)], draw.people(2)
+    units, owners = draw.folders(5), draw.people(2)
     high, low = draw.randint(1300, 1500), draw.randint(92, 98)
     paths = [f"{site}/{unit}.conf" for unit in units]
     place = Place(name, grows=[site])
@@ -349,7 +348,7 @@ def _setting(draw: Draw, place: Place) -> Parameters:
         "other": other,
         "key": key,
         "value": draw.number(100, 9000),
-        "limit": sorted(values)[len(values) // 2],
+        "limit": median_high(values),
         "step": draw.number(3, 80),
         "new": draw.people(1)[0].lower(),
         "meaning": meaning,
@@ -365,8 +364,8 @@ STATES = ["open", "paid", "sent", "late", "void"]
 
 
 def _filing_place(draw: Draw, name: str) -> Place:
-    site, topics, endings = f"{draw.home('tray')}/{name}", draw.nouns(3), draw.sample(ENDINGS, 2)
-    homes = [f"{site}/{town.lower()}" for town in draw.towns(3)]
+    site, topics, endings = draw.home("tray", name), draw.nouns(3), draw.sample(ENDINGS, 2)
+    homes = [f"{site}/{folder}" for folder in draw.folders(3)]
     place = Place(name, grows=[f"{site}/inbox"])
     states, paths = draw.sample(STATES, 3), dict[str, None]()
     for topic in topics:
@@ -415,14 +414,14 @@ def _document(draw: Draw, place: Place) -> Parameters:
 
 
 def _archives_place(draw: Draw, name: str) -> Place:
-    site, endings, labels = f"{draw.home('vault')}/{name}", draw.sample(ENDINGS, 2), draw.people(3)
+    site, endings, labels = draw.home("vault", name), draw.sample(ENDINGS, 2), draw.people(3)
     topics, words, (inner, *nouns) = draw.nouns(3), draw.nouns(3), draw.nouns(4)
 
     def text() -> Prose:
         return Prose(draw.text(draw.randint(4, 8), words))
 
     place = Place(name, facts={"site": site, "endings": endings, "labels": labels, "words": words})
-    packs = dict[str, Archive]()
+    packs = {}
     for topic in topics:
         members = {}
         for folder in (topic, f"{topic}/{inner}"):
@@ -433,12 +432,12 @@ def _archives_place(draw: Draw, name: str) -> Place:
         packs[path] = Archive(members)
         place.write(path, packs[path])
         for member, content in members.items():
-            place.write(f"{site}/loose/{member}", content)
-    place.write(f"{site}/packs/.{topics[0]}.tar.gz", packs[f"{site}/packs/{topics[0]}.tar.gz"])
-    logs = [f"{site}/logs/{town.lower()}.txt.gz" for town in draw.towns(2)]
+            place.write(f"loose/{member}", content)
+    place.write(f"packs/.{topics[0]}.tar.gz", packs[f"{site}/packs/{topics[0]}.tar.gz"])
+    logs = [f"{site}/logs/{folder}.txt.gz" for folder in draw.folders(2)]
     for path in logs:
         place.write(path, Compressed(text()))
-    place.write(f"{site}/out/README", draw.text(1))
+    place.write("out/README", draw.text(1))
     place.grows = [f"{site}/packs", f"{site}/logs"]
     place.facts |= {"packs": packs, "logs": logs, "topics": topics, "inner": inner}
     place.facts["draft"] = endings[0]
@@ -477,9 +476,9 @@ _LONGER = ["mjs", "mts", "zsh", "qmd", "tpl", "yml", "erb", "slog", "ipy", "xcsv
 
 
 def _compare_place(draw: Draw, name: str) -> Place:
-    site, longer = f"{draw.home('mirror')}/{name}", draw.choice(_LONGER)
+    site, longer = draw.home("mirror", name), draw.choice(_LONGER)
     ending = longer[1:]
-    sides = [f"{site}/{town.lower()}" for town in draw.towns(2)]
+    sides = [f"{site}/{folder}" for folder in draw.folders(2)]
     place = Place(name, facts={"site": site, "ending": ending, "sides": sides}, grows=[site])
     often = draw.nouns(4)
     lines = [f"{draw.line(often)}\n" for _ in range(9)]

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from intercode.generate.draws import read_toml
+from intercode.generate.draws import Texts, among, read_toml
 from intercode.generate.families import Draw, Parameters, Place, Question, fill
 from intercode.generate.mutants import limit_mutants
 
@@ -54,10 +54,10 @@ class Primitive:
     name: str
     takes: str
     gives: str
-    says: Sequence[str]
+    says: Texts
     gold: str
-    wrong: Sequence[str] = ()
-    options: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    wrong: Texts = ()
+    options: Mapping[str, Sequence[Texts]] = field(default_factory=dict)
     material: str = ""
     held_out: bool = False
 
@@ -67,9 +67,9 @@ class Digest:
     """A key made from a result: `of` is a case of `_key_of`, `types` are the results that it is
     for."""
 
-    says: Sequence[str]
+    says: Texts
     of: str
-    types: Sequence[str]
+    types: Texts
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Form:
     """A place for instructions under keys; `write` names a function of the language's `writers`.
     In `says`, <key> stands for the words of a digest."""
 
-    says: Sequence[str]
+    says: Texts
     write: str
 
 
@@ -122,10 +122,10 @@ class Language:
         self.primitives = [Primitive(name, **entry) for name, entry in data["primitives"].items()]
         self.digests = [Digest(**entry) for entry in data["digests"].values()]
         self.forms = [Form(**entry) for entry in data["forms"].values()]
-        self.queries: Sequence[str] = data["queries"]
+        self.queries: Texts = data["queries"]
         self.types: Mapping[str, str] = data.get("types", {})
         """A regular expression for each line of a result, by type."""
-        self.mistaken: Sequence[str] = ()
+        self.mistaken: Texts = ()
         """The texts of results of earlier mistakes, which the next material should tell apart."""
 
     def place(self, draw: Draw, name: str) -> Place:
@@ -231,7 +231,7 @@ class _Step:
     """The results of the mistakes of this step."""
     mistakes: Sequence[Sequence[Chain]] = ()
     """By step, the chains of the mistakes that still differ from the gold."""
-    texts: Sequence[str] = ()
+    texts: Texts = ()
     """The texts of the results of these chains."""
 
 
@@ -258,23 +258,23 @@ def _add(draw: Draw, language: Language, steps: list[_Step], primitive: Primitiv
     differing = [mistake for mistake in chains if outcomes[mistake] != result]
     if any(is_value and limit not in differing for limit, is_value in limits.items()):
         return "no value is at a limit"
-    telling = [mistake for mistake in wrong if mistake in differing]
+    telling = among(wrong, differing)
     telling.sort(key=lambda mistake: _lines(outcomes[mistake]) == _lines(result))
-    mistakes = list[list[Chain]]()
-    for listed in earlier:
-        mistakes.append([mistake for mistake in listed if mistake in differing][:1])
+    mistakes = []
+    for chains in earlier:
+        mistakes.append(among(chains, differing)[:1])
     if not telling or mistakes.count([]) > len(mistakes) * LOST:
         return "a mistake has no effect"
     skipped = telling[1:2]
     if chain:
         skipped = [chain]
     mistakes.append([telling[0], *skipped])
-    mistakes += [[limit] for limit in limits if limit in differing]
+    mistakes += [[limit] for limit in among(limits, differing)]
     step = _Step(place, primitive, instruction, result, parameters)
-    step.mistaken = [outcome for outcome in map(outcomes.get, telling) if outcome]
+    step.mistaken = [*filter(None, map(outcomes.get, telling))]
     step.mistakes = mistakes
-    alive = map(outcomes.get, itertools.chain(*mistakes))
-    step.texts = [outcome.text for outcome in alive if outcome]
+    alive = filter(None, map(outcomes.get, itertools.chain(*mistakes)))
+    step.texts = [outcome.text for outcome in alive]
     steps.append(step)
     return ""
 
@@ -408,8 +408,8 @@ class _Leads:
     def _choices(self, step: _Step, after: _Step | None) -> list[tuple[Primitive, Parameters]]:
         """Return the primitives of decoys with their parameters: those that need no other material
         than the step after, and one with material of its own."""
-        choices = list[tuple[Primitive, Parameters]]()
-        materials = dict[str, Parameters]()
+        choices = []
+        materials = {}
         if after:
             choices = [(after.primitive, after.parameters)]
             materials[after.primitive.material] = after.parameters

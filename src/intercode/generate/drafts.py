@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from intercode.generate.draws import Draw, Parameters, Split
+from intercode.generate.draws import Draw, Parameters, Split, Texts
 from intercode.generate.families import FORMS, Family, Place, Question, fill
 from intercode.generate.mutants import MUTANTS, NORMAL
 
@@ -43,7 +43,7 @@ class Draft:
     record: Record
     question: Question
     parameters: Parameters
-    mistakes: Sequence[str]
+    mistakes: Texts
     keys: frozenset[str]
 
     @property
@@ -138,16 +138,14 @@ def reserved(question: Question) -> list[str]:
     return [name for name, values in question.choices.items() if len(values) > 2]
 
 
-def _choose(
-    draw: Draw, question: Question, distance: int
-) -> tuple[dict[str, Sequence[str]], list[str]]:
+def _choose(draw: Draw, question: Question, distance: int) -> tuple[dict[str, Texts], list[str]]:
     """Return a value for each choice, and the names of those that have a value which training does
     not have."""
     names = reserved(question)
-    new = list[str]()
+    new = []
     if distance in (ONE_CHANGED, TWO_CHANGED):
         new = draw.sample(names, distance)
-    chosen = dict[str, Sequence[str]]()
+    chosen = {}
     for name, values in question.choices.items():
         if name in new:
             chosen[name] = values[-1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 
 Split = Literal["train", "test"]
 Parameters = dict[str, Any]
+Texts = Sequence[str]
 Item = TypeVar("Item")
 
 
@@ -25,7 +26,12 @@ def read_toml(name: str) -> Mapping[str, Any]:
     return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text("utf-8"))
 
 
-_WORDS = {name: words.split() for name, words in read_toml("words").items()}
+def word_lists(table: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the words of each text in a table, by its key."""
+    return {key: text.split() for key, text in table.items() if isinstance(text, str)}
+
+
+_WORDS = word_lists(read_toml("words"))
 _PHRASES = [
     "{} and {} have to be checked before the next {}.",
     "The {} of the {} was moved to another {}.",
@@ -45,6 +51,21 @@ def as_text(lines: Iterable[object]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def among(items: Iterable[Item], pool: Container[object]) -> list[Item]:
+    """Return the items that are in the pool."""
+    return [item for item in items if item in pool]
+
+
+def without(items: Iterable[Item], pool: Container[object]) -> list[Item]:
+    """Return the items that are not in the pool."""
+    return [item for item in items if item not in pool]
+
+
+def of_type(kind: type[Item], values: Iterable[object]) -> list[Item]:
+    """Return the values of a type."""
+    return [value for value in values if isinstance(value, kind)]
+
+
 def middle(values: Iterable[int], part: int) -> list[int]:
     """Return the values without the lowest and the highest third, fifth or other part."""
     ordered = sorted(values)
@@ -62,9 +83,9 @@ class Draw(random.Random):
         self.split: Split = split
         self.real = real
         self._kind = "real_" if real else ""
-        self._words = {
-            name: self.part(_WORDS[self._kind + name]) for name in ("nouns", "people", "towns")
-        }
+        self._words = {}
+        for name in ("nouns", "people", "towns"):
+            self._words[name] = self.part(_WORDS[self._kind + name])
 
     def nouns(self, count: int) -> list[str]:
         """Return different words in lower case, in random order; likewise `people`, `towns`."""
@@ -76,11 +97,15 @@ class Draw(random.Random):
     def towns(self, count: int) -> list[str]:
         return self.sample(self._words["towns"], count)
 
+    def folders(self, count: int) -> list[str]:
+        """Return different names of folders: towns in lower case."""
+        return [*map(str.lower, self.towns(count))]
+
     def shuffled(self, items: Iterable[Item]) -> list[Item]:
         items = list(items)
         return self.sample(items, len(items))
 
-    def line(self, often: Sequence[str] = ()) -> str:
+    def line(self, often: Texts = ()) -> str:
         """Return a line of text, with the words `often` among others."""
         drawn = []
         for _ in range(self.randint(2, 9)):
@@ -92,15 +117,16 @@ class Draw(random.Random):
             return self.choice(_PHRASES).format(*drawn, *drawn)
         return " ".join(drawn)
 
-    def text(self, count: int, often: Sequence[str] = ()) -> str:
+    def text(self, count: int, often: Texts = ()) -> str:
         """Return a text of so many lines, see `line`."""
         return as_text(self.line(often) for _ in range(count))
 
-    def home(self, plain: str) -> str:
-        """Return the folder of places: the plain one, or one where people have such things."""
+    def home(self, plain: str, name: str) -> str:
+        """Return the path of a place: in the plain folder, or in one where people have such
+        things."""
         if self.real:
             plain = self.choice(_WORDS["real_roots"])
-        return f"/{plain}"
+        return f"/{plain}/{name}"
 
     def part(self, items: Sequence[Item]) -> Sequence[Item]:
         """Return this split's part of a list: the last fifth for the test split, else the rest."""

@@ -15,14 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePosixPath
+from posixpath import join
 from typing import Any, Literal
 
 from intercode.env import GoldRun
 from intercode.generate.draws import Draw as Draw
 from intercode.generate.draws import Parameters as Parameters
 from intercode.generate.draws import Split as Split
-from intercode.generate.draws import read_toml
-from intercode.generate.ground import Inputs, Rows, Words, bytes_of, grow_files
+from intercode.generate.draws import Texts, among, read_toml, without
+from intercode.generate.ground import Inputs, Rows, bytes_of, grow_files
 
 
 @dataclass
@@ -49,13 +50,17 @@ class Place:
     tables: dict[str, Rows] = field(default_factory=dict)
 
     def write(self, path: str, content: Any, *, program: bool = False) -> None:
-        """Add a file of the tree; `path` is absolute."""
-        self.files[f"tree{path}"] = content
+        """Add a file of the tree; `path` is absolute, or below the site."""
+        name = self._name(path)
+        self.files[name] = content
         if program:
-            self.programs.add(f"tree{path}")
+            self.programs.add(name)
+
+    def _name(self, path: str) -> str:
+        return f"tree{join(self.facts.get('site', '/'), path)}"
 
     def link(self, path: str, target: str) -> None:
-        """Add a symbolic link of the tree, which may lead nowhere; `path` is absolute."""
+        """Add a symbolic link of the tree, which may lead nowhere; for `path` see `write`."""
         self.write(path, PurePosixPath(target))
 
     def explain(self, draw: Draw, family: str, **words: object) -> None:
@@ -66,26 +71,27 @@ class Place:
         for name, values in entry.get("choices", {}).items():
             parts = zip((name, f"{name}_code", f"{name}_wrong"), draw.choice(values), strict=False)
             words |= {key: fill(part, words) for key, part in parts}
-        self.facts |= {name: fill(code, words) for name, code in entry.get("facts", {}).items()}
+        for name, code in entry.get("facts", {}).items():
+            self.facts[name] = fill(code, words)
         self.write_rules(fill(entry["text"], words))
 
     def write_rules(self, rules: str) -> None:
         """Add the HANDBOOK, which does not change."""
         self.rules = rules
-        self.fix(f"{self.facts['site']}/HANDBOOK", rules)
+        self.fix("HANDBOOK", rules)
 
     def fix(self, path: str, content: Any, *, program: bool = False) -> None:
         """Add a file of the tree that does not change when the place grows."""
         self.write(path, content, program=program)
-        self.fixed.add(f"tree{path}")
+        self.fixed.add(self._name(path))
 
-    def grown(self, draw: Draw, near: Words, known: Words) -> Place:
+    def grown(self, draw: Draw, near: Texts, known: Texts) -> Place:
         """Return a copy with one small change near some words, where the words `known` are."""
         if self.tables:
             return self._with_rows(draw, near, known)
         named = [folder for folder in self.grows if any(folder in word for word in known)]
         folder = f"tree{draw.choice(named or self.grows)}/"
-        inside = dict[str, Any]()
+        inside = {}
         for path, content in self.files.items():
             if path.startswith(folder) and path not in self.fixed:
                 inside[path.removeprefix(folder)] = content
@@ -95,9 +101,9 @@ class Place:
                 files[folder + name] = content
         return replace(self, files=files)
 
-    def _with_rows(self, draw: Draw, near: Words, known: Words) -> Place:
-        tables = [name for name in self.tables if name not in self.fixed]
-        candidates = [name for name in tables if name in known] or tables
+    def _with_rows(self, draw: Draw, near: Texts, known: Texts) -> Place:
+        tables = without(self.tables, self.fixed)
+        candidates = among(tables, known) or tables
         named = [name for name in tables if {*self.tables[name].columns} & {*near}]
         if named and draw.random() < 0.6:
             candidates = named
@@ -112,7 +118,7 @@ class Place:
                 if value in marked:
                     pointed.append(place)
             if marked and draw.random() < 0.4:
-                ids[column] = [id for id in ids[column] if id in marked]
+                ids[column] = among(ids[column], marked)
         grown = rows.grown(draw, near, known, ids, pointed)
         return replace(self, tables={**self.tables, name: grown})
 
@@ -142,13 +148,13 @@ class Question:
     kind: str
     difficulty: int
     gold: str
-    query: Sequence[str]
+    query: Texts
     form: str = ""
-    choices: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
-    wrong: Sequence[str] = ()
-    equivalents: Sequence[str] = ()
+    choices: Mapping[str, Sequence[Texts]] = field(default_factory=dict)
+    wrong: Texts = ()
+    equivalents: Texts = ()
     held_out: bool = False
-    examples: Sequence[str] = ()
+    examples: Texts = ()
     """The arguments of calls of a Python function, each a tuple in Python with <parameters>."""
     allows: str = "True"
     """An expression in Python that says of the arguments whether the function takes them."""
@@ -162,24 +168,9 @@ class Omission:
 
     choice: str
     hidden: str
-    asks: Sequence[str]
+    asks: Texts
     reply: str
-    kinds: Sequence[str] = ()
-
-
-def answer_of(env: str, gold: str, run: GoldRun) -> str:
-    """Return the answer of a gold that was executed, "" if there is none: what a Bash gold printed
-    and changed, the rows of an SQL gold, and the text of a Python gold itself."""
-    if env == "python":
-        return gold
-    if env == "sql":
-        return "" if run.summary == "[]" else run.summary
-    if not isinstance(run.evidence, list) or not run.evidence:
-        return ""
-    (outcome,) = run.evidence
-    if outcome and (outcome.output.strip() or outcome.changes):
-        return repr(outcome)
-    return ""
+    kinds: Texts = ()
 
 
 @dataclass(frozen=True)
@@ -209,10 +200,24 @@ class Family:
         questions = read_toml(f"questions/{self.name}")
         return [Question(kind, **fields) for kind, fields in questions.items()]
 
+    def answer(self, gold: str, run: GoldRun) -> str:
+        """Return the answer of a gold that was executed, "" if there is none: what a Bash gold
+        printed and changed, the rows of an SQL gold, and the text of a Python gold itself."""
+        if self.env == "python":
+            return gold
+        if self.env == "sql":
+            return "" if run.summary == "[]" else run.summary
+        if not isinstance(run.evidence, list) or not run.evidence:
+            return ""
+        (outcome,) = run.evidence
+        if outcome and (outcome.output.strip() or outcome.changes):
+            return repr(outcome)
+        return ""
+
     def omissions(self, question: Question) -> list[Omission]:
         """Return the clauses that a question can leave out: those with so many values that a guess
         fails more often than not."""
-        first = dict[str, Omission]()
+        first = {}
         for fields in read_toml("asks").get(self.name, ()):
             omission = Omission(**fields)
             values = question.choices.get(omission.choice, ())
@@ -224,7 +229,7 @@ class Family:
 
 
 FEWEST_VALUES = 3
-FORMS: Mapping[str, Sequence[str]] = {
+FORMS: Mapping[str, Texts] = {
     "": ("",),
     "number": ("Print the number only.", "Print only the number."),
     "text": ("Print nothing else.", "Print only that."),

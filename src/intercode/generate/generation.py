@@ -23,6 +23,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
 from math import ceil
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
@@ -45,7 +46,7 @@ from intercode.generate.drafts import (
     reserved,
 )
 from intercode.generate.draws import Draw, Split
-from intercode.generate.families import Family, Place, Question, answer_of, with_placeholders
+from intercode.generate.families import Family, Place, Question, with_placeholders
 from intercode.generate.grower import NEUTRAL, grow
 from intercode.generate.judges import SHOWN, bash_judge, fewer, python_judge, sql_judge, write_tests
 from intercode.generate.trial import Trial
@@ -94,9 +95,9 @@ class Plan:
         optional: dict[str, Any] = {
             "asks": self.asks,
             "steps": self.steps,
-            "kinds": sorted(self.kinds),
+            "kinds": self.kinds,
             "split": self.split,
-            "difficulty": sorted(self.difficulty),
+            "difficulty": self.difficulty,
         }
         return facts | {name: value for name, value in optional.items() if value}
 
@@ -160,28 +161,27 @@ def share_out(plan: Plan, split: Split, beyond: Family | None) -> list[Wanted]:
     size = plan.sizes[split]
     if plan.family.compose:
         return [Wanted(None)] * size
-    rungs: dict[int, list[Question]] = {distance: [] for distance in LADDER}
+    rungs: dict[int, list[Wanted]] = {distance: [] for distance in LADDER}
     for question in plan.able(plan.family):
         if plan.kinds and question.kind not in plan.kinds:
             continue
         if question.held_out:
-            rungs[NEW_KIND].append(question)
+            rungs[NEW_KIND].append(Wanted(question, NEW_KIND))
             continue
         for distance in (KNOWN, ONE_CHANGED, TWO_CHANGED):
             if len(reserved(question)) >= distance:
-                rungs[distance].append(question)
+                rungs[distance].append(Wanted(question, distance))
     if beyond:
         for question in plan.able(beyond):
             if question.difficulty < 3 and not question.held_out:
-                rungs[NEW_FAMILY].append(question)
+                rungs[NEW_FAMILY].append(Wanted(question, NEW_FAMILY))
     if split == "train" or plan.kinds:
         rungs = {KNOWN: rungs[KNOWN]}
-    total = sum(LADDER[distance] for distance, questions in rungs.items() if questions)
+    total = sum(LADDER[distance] for distance, wanted in rungs.items() if wanted)
     shared, before = list[Wanted](), 0.0
-    for distance, questions in rungs.items():
-        if questions:
+    for distance, wanted in rungs.items():
+        if wanted:
             upto = before + LADDER[distance] / total * size
-            wanted = [Wanted(question, distance) for question in questions]
             shared += islice(cycle(wanted), round(upto) - round(before))
             before = upto
     return shared
@@ -214,7 +214,7 @@ class Generation:
         """The number of tasks by split and label of what was wanted."""
         self.exhausted = set[Key]()
         self.kinds = Counter[str]()
-        self.answers = {split: Counter[str]() for split in plan.sizes}
+        self.answers = defaultdict[str, Counter[str]](Counter)
         self.dropped = defaultdict[str, Counter[str]](Counter)
         self.seen = set[str]()
         self._local, self._stack = threading.local(), ExitStack()
@@ -244,7 +244,7 @@ class Generation:
 
     @property
     def splits(self) -> Counter[str]:
-        return Counter(task["split"] for task in self.tasks)
+        return Counter(map(itemgetter("split"), self.tasks))
 
     # -- rounds ------------------------------------------------------------------------------------
 
@@ -318,11 +318,14 @@ class Generation:
     ) -> None:
         """Work on units that are not finished, and merge all of them."""
         new = [unit for unit in units if unit.number not in finished]
-        works = {work.unit.number: work for work in pool.map(self._work, new)}
+        works = {}
+        for work in pool.map(self._work, new):
+            works[work.unit.number] = work
         self._execute([*works.values()])
         with (self.folder / PROGRESS).open("a", encoding="utf-8") as progress:
             for unit in units:
-                if work := works.get(unit.number):
+                if unit.number in works:
+                    work = works[unit.number]
                     if work.drafts:
                         write_files(self.folder, work.place)
                     finished[unit.number] = work.line()
@@ -336,7 +339,7 @@ class Generation:
         for kind, reason in line["dropped"]:
             self.dropped[kind][reason] += 1
         most = ceil(SHARE * self.plan.sizes[split])
-        new = list[str]()
+        new = []
         for task in line["tasks"]:
             record, answer, keys = task["record"], task["answer"], {*task["keys"]}
             kind = task["wanted"].partition(" ")[0]
@@ -369,13 +372,13 @@ class Generation:
                 if not (reason := self._try(draw, work, drafted)):
                     break
                 work.dropped.append((wanted.kind, reason))
-        self._settle(draw, work)
+        if unit.family.env != "python":
+            self._settle(draw, work)
         return work
 
     def _settle(self, draw: Draw, work: Work) -> None:
         """Let the place grow until it suits all tasks at once; drop those that it never suits."""
-        shared = [drafted for drafted in work.drafts if "tests" not in drafted.record]
-        for turn in range(len(shared)):
+        for turn in range(len(work.drafts)):
             place = work.place
             for drafted in work.drafts[:]:
                 grown, passing = self._grow(draw, drafted, work.place, first=0)
@@ -405,8 +408,9 @@ class Generation:
         """Let the ground of a task grow, and add the task to the work. Return why it cannot be
         added, "" if it was."""
         family = work.unit.family
-        if any(drafted.keys & other.keys for other in work.drafts):
-            return "drawn before"
+        for other in work.drafts:
+            if drafted.keys & other.keys:
+                return "drawn before"
         ground: Any = work.place
         if family.env == "python":
             assert family.inputs
@@ -433,25 +437,20 @@ class Generation:
     ) -> tuple[Any, list[str] | None]:
         """Let the ground of a task grow, if it can, and return the mistakes that are still
         accepted."""
-        env, judge = self.plan.family.env, self._judge(drafted)
+        env = self.plan.family.env
         budget, neutral = BUDGET[env], 0.0
-        if env == "bash":
-            neutral = NEUTRAL  # others do not build on each other
+        judge: Any = python_judge
+        if env == "sql":
+            judge = sql_judge
+        elif env == "bash":
+            judge = bash_judge(self._trial(), drafted.record["query"])
+            neutral = NEUTRAL  # in other languages, changes do not build on each other
         if isinstance(ground, Place) and not ground.tables and not ground.grows:
             budget = first = 0
         gold, mistakes = drafted.gold, drafted.mistakes
         return grow(
             draw, ground, gold, mistakes, judge, budget=budget, first=first, neutral=neutral
         )
-
-    def _judge(self, drafted: Draft) -> Any:
-        match self.plan.family.env:
-            case "bash":
-                return bash_judge(self._trial(), drafted.record["query"])
-            case "sql":
-                return sql_judge
-            case _:
-                return python_judge
 
     def _trial(self) -> Trial:
         """Return the trial of this thread."""
@@ -464,18 +463,21 @@ class Generation:
 
     def _execute(self, works: Sequence[Work]) -> None:
         """Execute the golds in the family's environment, and drop tasks with faulty ones."""
-        drafts = [(work, drafted) for work in works for drafted in work.drafts]
+        drafts, records = [], ""
+        for work in works:
+            for drafted in work.drafts:
+                drafts.append((work, drafted))
+                records += f"{json.dumps(drafted.record)}\n"
         if not drafts:
             return
         with tempfile.TemporaryDirectory(dir=self.folder.parent, prefix=".golds-") as name:
             for work in works:
                 write_files(Path(name), work.place)
-            records = (json.dumps(drafted.record) for _, drafted in drafts)
-            (Path(name) / TASKS).write_text("\n".join(records) + "\n", "utf-8")
+            (Path(name) / TASKS).write_text(records, "utf-8")
             factory = prepare(self.plan.family.env, data=name)
             runs = in_envs(factory, factory.tasks, run_gold, self.workers)
         for (work, drafted), run in zip(drafts, runs, strict=True):
-            answer = answer_of(self.plan.family.env, drafted.gold, run)
+            answer = self.plan.family.answer(drafted.gold, run)
             if answer and not run.faults:
                 work.answers.append(hashlib.sha256(answer.encode()).hexdigest())
                 continue
@@ -547,7 +549,7 @@ def run_gold(env: Any, task: Any) -> GoldRun:
     """Execute a gold, again if a busy machine let it run out of time."""
     for _ in range(_GOLD_TRIES):
         run: GoldRun = env.run_gold(task)
-        if not any("out of time" in str(fault) for fault in run.faults):
+        if "out of time" not in str(run.faults):
             break
     return run
 

@@ -24,18 +24,20 @@ from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
 
-from intercode.generate.draws import Draw, Item, as_text
+from intercode.generate.draws import Draw, Item, Texts, among, as_text, of_type, without
 
 Cell = str | int | None
-Words = Sequence[str]
 
 _NAME = re.compile(r"[\w./-]+")
 
 
-def numbers_in(near: Words, low: int = 0, high: int = 1_000_000_000) -> list[int]:
+def numbers_in(near: Texts, low: int = 0, high: int = 1_000_000_000) -> list[int]:
     """Return the numbers among the words, from low to high."""
-    numbers = (int(word) for word in near if word.isdecimal() and len(word) < 10)
-    return [number for number in numbers if low <= number <= high]
+    numbers = []
+    for word in near:
+        if word.isdecimal() and len(word) < 10 and low <= int(word) <= high:
+            numbers.append(int(word))
+    return numbers
 
 
 def similar(draw: Draw, name: str, hyphen: str = "-") -> str:
@@ -75,7 +77,7 @@ def _move(draw: Draw, moves: Mapping[str, float]) -> str:
     return draw.choices([*moves], [*moves.values()])[0]
 
 
-def _word_in(text: str, near: Words, draw: Draw) -> str | None:
+def _word_in(text: str, near: Texts, draw: Draw) -> str | None:
     """Return one of the words that the text contains; a short one only as a whole word."""
     whole = set(re.findall(r"\w+", text))
     words = [word for word in near if word in whole or (len(word) > 2 and word in text)]
@@ -87,7 +89,7 @@ class Prose(str):
 
     __slots__ = ()
 
-    def grown(self, draw: Draw, near: Words, known: Words) -> Prose:
+    def grown(self, draw: Draw, near: Texts, known: Texts) -> Prose:
         lines = self.splitlines()
         pointed = [line for line in lines if _word_in(line, known, draw)]
         line, spot = _usually(draw, pointed, lines or [""]), 0
@@ -100,7 +102,7 @@ class Prose(str):
         return Prose(as_text(lines))
 
 
-def _line_near(draw: Draw, line: str, near: Words) -> str:
+def _line_near(draw: Draw, line: str, near: Texts) -> str:
     """Return a line like this one: other words or numbers, more or fewer spaces, or nothing."""
     words = line.split()
     word = _word_in(line, near, draw) or draw.choice(words or ["x"])
@@ -173,7 +175,7 @@ class Rows:
         definitions = []
         for column in self.columns:
             kind = "INTEGER"
-            if any(isinstance(value, str) for value in self.column(column)):
+            if of_type(str, self.column(column)):
                 kind = "VARCHAR(200)"
             if column == self.key:
                 kind += " NOT NULL PRIMARY KEY"
@@ -192,13 +194,13 @@ class Rows:
 
     def column(self, name: str) -> list[Cell]:
         place = self.columns.index(name)
-        return [row[place] for row in self.rows]
+        return [*map(itemgetter(place), self.rows)]
 
     def grown(
         self,
         draw: Draw,
-        near: Words,
-        known: Words,
+        near: Texts,
+        known: Texts,
         ids: Mapping[str, Sequence[Cell]] | None = None,
         pointed: Sequence[int] = (),
     ) -> Rows:
@@ -208,9 +210,9 @@ class Rows:
             return self
         places = [*pointed, *self.places(known)]
         spot = _usually(draw, places, range(len(self.rows)))
-        columns = [name for name in self.columns if name != self.key]
-        touched = [name for name in self._named(near) if name != self.key]
-        columns += [name for name in columns if name not in self.closed] * 3
+        columns = without(self.columns, [self.key])
+        touched = without(self._named(near), [self.key])
+        columns += without(columns, self.closed) * 3
         move, rows = _move(draw, _ROW_MOVES), list(self.rows)
         adds = move in ("add", "add_extreme")
         changes = 1
@@ -244,14 +246,15 @@ class Rows:
             rows.sort(key=itemgetter(self.columns.index(self.sort)))
         return replace(self, rows=tuple(rows))
 
-    def _named(self, words: Words) -> list[str]:
+    def _named(self, words: Texts) -> list[str]:
         """Return the columns whose names are among the words; or else, whose numbers are."""
-        named = [name for name in self.columns if name in words]
-        return named or [name for n, name in enumerate(self.columns, 1) if str(n) in words]
+        return among(self.columns, words) or [
+            name for n, name in enumerate(self.columns, 1) if str(n) in words
+        ]
 
     def _is_open_text(self, name: str) -> bool:
         closed = {self.key, *self.closed, *self.refers}
-        return name not in closed and any(isinstance(cell, str) for cell in self.column(name))
+        return name not in closed and bool(of_type(str, self.column(name)))
 
     def _extreme(self, draw: Draw, places: Sequence[int], column: str) -> int:
         """Return the number of the first or the last of some rows by a column."""
@@ -260,7 +263,7 @@ class Rows:
         kind = draw.choice((min, max))
         return kind(present, key=lambda n: (isinstance(self.rows[n][at], str), self.rows[n][at]))
 
-    def places(self, known: Words) -> list[int]:
+    def places(self, known: Texts) -> list[int]:
         """Return the numbers of the rows that contain one of the words; those with most of them
         occur again, as often as the others together."""
         cells = {*known, *numbers_in(known, 10)}
@@ -279,7 +282,7 @@ class Rows:
     def _new_key(self, draw: Draw, old: Any) -> Any:
         """Return a free key: a number, at times with a digit more or less, or a similar name."""
         used = self.column(self.key)
-        numbers = [cell for cell in used if isinstance(cell, int)]
+        numbers = of_type(int, used)
         if len(numbers) == len(used):
             digit, high = draw.randint(1, 9), max(numbers) + len(used) + 2
             low = min(numbers)
@@ -296,7 +299,7 @@ class Rows:
         return name
 
     def _change(
-        self, draw: Draw, row: list[Any], name: str, near: Words = (), ids: Sequence[Cell] = ()
+        self, draw: Draw, row: list[Any], name: str, near: Texts = (), ids: Sequence[Cell] = ()
     ) -> None:
         """Write another value into a column of a row: one that the column has, one near the words,
         or one of the ids."""
@@ -307,7 +310,7 @@ class Rows:
         values: list[Any] = [draw.choice(column)]
         if None in column:
             values.append(None)
-        numbers = [cell for cell in column if isinstance(cell, int)]
+        numbers = of_type(int, column)
         if numbers:
             limits = numbers_in(near) or numbers
             for step in (-1, 0, 0, 1):
@@ -316,7 +319,7 @@ class Rows:
             values += [draw.choice(numbers) + draw.choice((-1, 1))]
             values += [draw.choice(numbers) // 10, draw.choice(numbers) * 10]
         else:
-            texts = [cell for cell in column if isinstance(cell, str)]
+            texts = of_type(str, column)
             words = [word for word in near if any(word in text for text in texts)]
             text = str(row[place])
             if row[place] is None:
@@ -350,7 +353,7 @@ class Archive:
                 tar.addfile(member, io.BytesIO(str(text).encode()))
         return gzip.compress(packed.getvalue(), mtime=0)
 
-    def grown(self, draw: Draw, near: Words, known: Words) -> Archive:
+    def grown(self, draw: Draw, near: Texts, known: Texts) -> Archive:
         """No folder gets a name like that of a file, since tar's patterns select it whole."""
         members = grow_files(draw, self.members, near, known)
         return self if any(re.search(r"\w\.\w+/", name) for name in members) else Archive(members)
@@ -365,7 +368,7 @@ class Compressed:
     def packed(self) -> bytes:
         return gzip.compress(self.text.encode(), mtime=0)
 
-    def grown(self, draw: Draw, near: Words, known: Words) -> Compressed:
+    def grown(self, draw: Draw, near: Texts, known: Texts) -> Compressed:
         return Compressed(self.text.grown(draw, near, known))
 
 
@@ -377,12 +380,12 @@ class Inputs:
     arguments: tuple[tuple[Any, ...], ...]
     allows: Callable[..., bool] = field(default=lambda *arguments: True, compare=False)
 
-    def grown(self, draw: Draw, near: Words, known: Words) -> Inputs:
+    def grown(self, draw: Draw, near: Texts, known: Texts) -> Inputs:
         for _ in range(_DRAWS):
             new = list(draw.choice(self.arguments))
             for _ in range(draw.choice((1, 1, 1, 2, 3))):
                 place = draw.randrange(len(new))
-                pool = [arguments[place] for arguments in self.arguments]
+                pool = [*map(itemgetter(place), self.arguments)]
                 new[place] = value_near(draw, new[place], pool, near)
             arguments = tuple(new)
             if arguments not in self.arguments and self._allowed(arguments):
@@ -402,7 +405,7 @@ _LONGEST = 400
 """The number of characters of the longest arguments."""
 
 
-def value_near(draw: Draw, value: Any, pool: Sequence[Any], near: Words) -> Any:
+def value_near(draw: Draw, value: Any, pool: Sequence[Any], near: Texts) -> Any:
     """Return a value like this one: another of the pool, one at its edges, or one near the words.
     The items of lists and tuples keep their types."""
     match value:
@@ -433,16 +436,16 @@ def value_near(draw: Draw, value: Any, pool: Sequence[Any], near: Words) -> Any:
         case tuple() if value:
             items = list(value)
             place = draw.randrange(len(items))
-            values = [other[place] for other in pool]
+            values = [*map(itemgetter(place), pool)]
             if isinstance(items[place], int):
-                values = [cell for cell in chain(*pool) if isinstance(cell, int)]
+                values = of_type(int, chain(*pool))
             items[place] = value_near(draw, items[place], values, near)
             return tuple(items)
         case _:
             return draw.choice(pool)
 
 
-def _list_near(draw: Draw, items: list[Any], near: Words) -> list[Any]:
+def _list_near(draw: Draw, items: list[Any], near: Texts) -> list[Any]:
     """Return a list with an item less, one more, another order or another item."""
     new, place = list(items), draw.randrange(len(items))
     item = items[place]
@@ -465,15 +468,15 @@ def _list_near(draw: Draw, items: list[Any], near: Words) -> list[Any]:
     return new
 
 
-def _parts(draw: Draw, item: Any, near: Words) -> list[Any]:
+def _parts(draw: Draw, item: Any, near: Texts) -> list[Any]:
     """Return two items whose numbers add up to that of an item, or to a number near the words."""
     match item:
         case int():
             whole = draw.choice([item, *numbers_in(near)])
             part = draw.choice((whole // 2, 1, 0))
             return [part, whole - part]
-        case (*others, int() as number):
-            return [(*others, part) for part in _parts(draw, number, near)]
+        case (*parts, int() as number):
+            return [(*parts, part) for part in _parts(draw, number, near)]
         case _:
             return [item]
 
@@ -488,15 +491,15 @@ _EDITS: Mapping[str, Callable[[str], str]] = {
 _SEPARATORS = ("\n", ",", " ")
 
 
-def _text_near(draw: Draw, text: str, pool: Sequence[str], near: Words) -> str:
+def _text_near(draw: Draw, text: str, pool: Texts, near: Texts) -> str:
     """Return a text with another part, number or character, a piece of it, or one whose length is
     near a number."""
-    methods = [_EDITS[word] for word in near if word in _EDITS]
+    methods = among(near, _EDITS)
     if methods and draw.random() < 0.3:
-        return draw.choice(methods)(text)
+        return _EDITS[draw.choice(methods)](text)
     names = [*filter(_NAME.fullmatch, near), text]
     kind = draw.random()
-    separators = [sign for sign in _SEPARATORS if sign in text]
+    separators = among(_SEPARATORS, text)
     numbers = [*re.finditer(r"\d+", text)]
     if separators and kind < 0.3:
         sign = draw.choice(separators)
@@ -526,7 +529,7 @@ def _text_near(draw: Draw, text: str, pool: Sequence[str], near: Words) -> str:
     )
 
 
-def _sized(draw: Draw, text: str, near: Words) -> str:
+def _sized(draw: Draw, text: str, near: Texts) -> str:
     """Return a text of so many characters or words as a number near the words, or one more or
     less."""
     sizes = numbers_in(near, high=99) or [len(text)]
@@ -537,7 +540,7 @@ def _sized(draw: Draw, text: str, near: Words) -> str:
     return " ".join((words * (size // len(words) + 1))[:size])
 
 
-def _with_another_piece(draw: Draw, text: str, near: Words) -> str:
+def _with_another_piece(draw: Draw, text: str, near: Texts) -> str:
     """Return a text with a few characters replaced, repeated or added."""
     word = draw.choice([*near, *text.split(), "a"])
     start = draw.randint(0, len(text))
@@ -582,7 +585,7 @@ _MOST_CHANGES = {Rows: 30, Prose: 10}
 """The largest number of changes that a content gets at once, by its type."""
 
 
-def grow_files(draw: Draw, files: Mapping[str, Any], near: Words, known: Words) -> dict[str, Any]:
+def grow_files(draw: Draw, files: Mapping[str, Any], near: Texts, known: Texts) -> dict[str, Any]:
     """Return the files with another one near one of them, often the largest or the smallest, or
     with a change in one."""
     paths = [path for path in files if not isinstance(files[path], PurePosixPath)]
@@ -622,14 +625,14 @@ def grow_files(draw: Draw, files: Mapping[str, Any], near: Words, known: Words) 
     return changed
 
 
-def _with_most(paths: Sequence[str], words: set[str]) -> list[str]:
+def _with_most(paths: Texts, words: set[str]) -> list[str]:
     """Return the paths that contain most of the words, if any contains one."""
     counts = {path: len(words & {*re.findall(r"\w+", path)}) for path in paths}
     most = max(counts.values())
     return [path for path in paths if counts[path] == most > 0]
 
 
-def _path_of_copy(draw: Draw, path: str, paths: Sequence[str]) -> str:
+def _path_of_copy(draw: Draw, path: str, paths: Texts) -> str:
     """Return a path in another folder, whose name is the same or has the same ending."""
     folder, _, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
@@ -639,7 +642,7 @@ def _path_of_copy(draw: Draw, path: str, paths: Sequence[str]) -> str:
     return f"{where}/{new}".lstrip("/")
 
 
-def _path_near(draw: Draw, path: str, near: Words, known: Words, paths: Sequence[str]) -> str:
+def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -> str:
     """Return a path in the same folder, in one below or above it or with a similar name, whose
     name is similar. The folder below may be called like a file if the gold asks for types. The
     words of mistakes that ignore case, hidden files or types call for such names."""
@@ -647,7 +650,7 @@ def _path_near(draw: Draw, path: str, near: Words, known: Words, paths: Sequence
     stem, dot, ending = name.rpartition(".")
     stem = stem or name
     used = {*re.findall(r"[a-z]+", " ".join(paths))}
-    stems = [word for word in near if word in used] or [name]
+    stems = among(near, used) or [name]
     near_words = [word for word in near if len(word) > 1]
     word = _word_in(name, near_words, draw)
     new = draw.choice(
@@ -676,7 +679,7 @@ def _path_near(draw: Draw, path: str, near: Words, known: Words, paths: Sequence
     below = f"{folder}/{draw.choice(usual)}"
     where = draw.choice((folder, folder, folder, below, above, ""))
     shown = {"iname": name.swapcase(), "i": name.swapcase(), ".*": f".{name}"}
-    words = [word for word in shown if word in near]
+    words = among(shown, near)
     if words and draw.random() < 0.5:
         where, new = draw.choice((folder, "")), shown[draw.choice(words)]
     elif "type" in near and draw.random() < 0.5:
@@ -690,7 +693,7 @@ _OLD = ("bak", "old", "orig")
 _VERSIONS = ("old", "new")
 
 
-def _content_near(draw: Draw, content: Any, near: Words, known: Words) -> Any:
+def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
     """Return the content for a file near another: the same, none, four times it, one of the same
     size, with a similar word for a word, of a size near a number, or with another change."""
     kind = draw.random()

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol, Self, TypeVar
 
-from intercode.generate.draws import Draw
-from intercode.generate.ground import Words
+from intercode.generate.draws import Draw, Texts, without
 
 _WORD = re.compile(r"[A-Za-z_]\w*|\d+")
 _FILE = re.compile(r"(?<=/)[\w-]+(?:\.\w+)+")
@@ -32,12 +31,12 @@ NEUTRAL = 0.3
 class Ground(Protocol):
     """A place, or the inputs of a function's tests, which can grow."""
 
-    def grown(self, draw: Draw, near: Words, known: Words) -> Self:
+    def grown(self, draw: Draw, near: Texts, known: Texts) -> Self:
         """Return a copy with one small change near some words, where the words `known` are."""
 
 
 G = TypeVar("G", bound=Ground)
-Judge = Callable[[G, str, Sequence[str]], list[str] | None]
+Judge = Callable[[G, str, Texts], list[str] | None]
 """Takes a ground, a gold and mistakes. Returns the mistakes that have the gold's outcome there, or
 None if the gold is not sound there."""
 
@@ -64,7 +63,7 @@ def grow(
     draw: Draw,
     ground: G,
     gold: str,
-    mistakes: Sequence[str],
+    mistakes: Texts,
     judge: Judge[G],
     *,
     budget: int,
@@ -92,7 +91,7 @@ def grow(
         still = judge(changed, gold, passing)
         if still is None or (len(still) == len(passing) and draw.random() >= neutral):
             continue
-        refuted = [mistake for mistake in mistakes if mistake not in passing]
+        refuted = without(mistakes, passing)
         again = judge(changed, gold, refuted)
         if again is not None and len(still) + len(again) <= len(passing):
             ground, passing = changed, still + again

@@ -29,8 +29,15 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-_OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "-lt": "-le", "-le": "-lt"}
-_OTHER |= {"-gt": "-ge", "-ge": "-gt"}
+from intercode.generate.draws import Item
+
+
+def _both_ways(pairs: Mapping[Item, Item]) -> dict[Item, Item]:
+    """Return the partner of each member of the pairs."""
+    return {**pairs, **{second: first for first, second in pairs.items()}}
+
+
+_OTHER = _both_ways({"<": "<=", ">": ">=", "-lt": "-le", "-gt": "-ge"})
 
 
 def _replaced(match: re.Match[str], new: str) -> str:
@@ -136,12 +143,7 @@ def normal_sql(query: str) -> str:
     return sqlglot.parse_one(query, read="mysql").sql(dialect="mysql")
 
 
-_SHIFTED: Mapping[Any, Any] = {
-    exp.GT: exp.GTE,
-    exp.GTE: exp.GT,
-    exp.LT: exp.LTE,
-    exp.LTE: exp.LT,
-}
+_SHIFTED: Mapping[Any, Any] = _both_ways({exp.GT: exp.GTE, exp.LT: exp.LTE})
 _SQL_CHANGES: Mapping[Any, Sequence[Any]] = {
     exp.GT: (exp.GTE, exp.LTE),
     exp.GTE: (exp.GT, exp.LT),
@@ -321,18 +323,12 @@ def normal_python(source: str) -> str:
     return ast.unparse(ast.parse(source))
 
 
-_COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-}
-_OPPOSITES = {ast.And: ast.Or, ast.Or: ast.And, ast.Add: ast.Sub, ast.Sub: ast.Add}
+_COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = _both_ways(
+    {ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.In: ast.NotIn}
+)
+_OPPOSITES: Mapping[Any, Any] = _both_ways({ast.And: ast.Or, ast.Add: ast.Sub})
 _ARGUMENT_CHANGES = ("{}[1:]", "{}[:-1]", "[*dict.fromkeys({})]")
-_CALLED = {"min": "max", "max": "min", "ljust": "rjust", "rjust": "ljust", "any": "all"}
-_CALLED |= {"all": "any", "startswith": "endswith", "endswith": "startswith"}
+_CALLED = _both_ways({"min": "max", "ljust": "rjust", "any": "all", "startswith": "endswith"})
 
 
 def python_mutants(gold: str) -> Iterator[str]:

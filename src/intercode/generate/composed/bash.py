@@ -15,12 +15,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from intercode.generate.composed.forms import KINDS, LEVELS, WORDS, WRITERS, day_of, path_of
 from intercode.generate.composed.git import Commit, repository
 from intercode.generate.composition import Chain, Language, Primitive, Result, as_lines
-from intercode.generate.draws import as_text
+from intercode.generate.draws import Texts, as_text
 from intercode.generate.families import Draw, Parameters, Place
 from intercode.generate.ground import Archive
 from intercode.generate.trial import Trial
@@ -86,7 +87,7 @@ def _columns(draw: Draw) -> Parameters:
 
 
 def _rows(
-    draw: Draw, columns: Parameters, names: Sequence[str], numbers: Callable[[], int]
+    draw: Draw, columns: Parameters, names: Texts, numbers: Callable[[], int]
 ) -> list[dict[str, Any]]:
     """Return rows with a kind, two numbers and a date for each name."""
     rows = []
@@ -127,11 +128,9 @@ def _table(
     if separator in ",;":
         ending = ".csv"
     path = path_of(draw, place, ending, ".dat")
-    lines = [header]
-    for row in rows:
-        lines.append([row[name] for name in header])
+    lines = [header, *map(itemgetter(*header), rows)]
     place.write(path, as_lines(lines, separator))
-    days = sorted(row[columns["when"]] for row in rows)
+    days = sorted(map(itemgetter(columns["when"]), rows))
     middle = len(days) // 2
     parameters = dict(columns)
     for column in ("who", "kind", "kind2", "ref", "much", "much2", "when"):
@@ -163,7 +162,7 @@ def _tree(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parame
     endings, words = draw.words(WORDS["endings"], 3), draw.words(WORDS["words"], 4)
     groups = [word for word in words if not folder.endswith(word)][:3]
     folders = [folder, *(f"{folder}/{group}" for group in groups), f"{folder}/{groups[0]}/old"]
-    texts = list[str]()
+    texts = []
     for name in names[:40]:
         candidates = [
             f"last {kind}: {draw.choice(KINDS[kind])}",
@@ -250,7 +249,7 @@ def _repo(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parame
 def _archive(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
     """An archive of files in folders; if it takes a word, of lists with names like the word."""
     names, endings = _names(draw, place, primitive, before, 20), draw.words(WORDS["endings"], 3)
-    members = dict[str, str]()
+    members = {}
     if primitive.takes == "word":
         for name in (*names[:12], before.strip()):
             for folder in ("lists", "old"):

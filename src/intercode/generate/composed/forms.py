@@ -8,16 +8,16 @@ import json
 from collections.abc import Mapping
 from datetime import date, timedelta
 from functools import partial
+from operator import itemgetter
 
 from intercode.generate.composed.git import Commit, repository
 from intercode.generate.composition import Entries, Writer, as_lines, text_of
-from intercode.generate.draws import as_text, read_toml
+from intercode.generate.draws import as_text, read_toml, word_lists
 from intercode.generate.families import Draw, Parameters, Place
 from intercode.generate.ground import Archive
 
 _DATA = read_toml("composed/words")
-KINDS = {name: values.split() for name, values in _DATA["kinds"].items()}
-WORDS = {name: words.split() for name, words in _DATA.items() if name != "kinds"}
+KINDS, WORDS = word_lists(_DATA["kinds"]), word_lists(_DATA)
 LEVELS = ["DEBUG", "INFO", "WARN", "ERROR", "FATAL"]
 
 
@@ -50,7 +50,9 @@ def _folder(draw: Draw, place: Place, entries: Entries, *, compress: bool = Fals
 
 def _archive(draw: Draw, place: Place, entries: Entries) -> Parameters:
     folder, ending = draw.choice(("", "steps/", "notes/")), draw.choice(("", ".txt", ".md"))
-    members = {f"{folder}{key}{ending}": text_of(draw, entry) for key, entry in entries.items()}
+    members = {}
+    for key, entry in entries.items():
+        members[f"{folder}{key}{ending}"] = text_of(draw, entry)
     path = path_of(draw, place, ".tar.gz", ".tgz")
     place.write(path, Archive(members))
     return {"path": path}
@@ -71,9 +73,10 @@ def _commits(draw: Draw, place: Place, entries: Entries) -> Parameters:
 def _notes(draw: Draw, place: Place, entries: Entries) -> dict[str, str]:
     """Write each instruction to a file whose name says nothing, and return the paths by key."""
     folder, numbers = path_of(draw, place), draw.sample(range(100, 999), len(entries))
-    paths = {key: f"{folder}/note-{number}" for key, number in zip(entries, numbers, strict=True)}
-    for key, path in paths.items():
-        place.write(path, text_of(draw, entries[key]))
+    paths = {}
+    for key, number in zip(entries, numbers, strict=True):
+        paths[key] = f"{folder}/note-{number}"
+        place.write(paths[key], text_of(draw, entries[key]))
     return paths
 
 
@@ -102,8 +105,7 @@ def _rows(draw: Draw, place: Place, entries: Entries, *, endings: str) -> Parame
         text = as_text(map(json.dumps, rows[1:]))
     else:
         order = draw.sample(labels, 3)
-        lines = [[row[column] for column in order] for row in rows]
-        text = as_lines(lines, draw.choice(",;|\t"))
+        text = as_lines([*map(itemgetter(*order), rows)], draw.choice(",;|\t"))
     place.write(path, text)
     return {"path": path, "column": labels[0]}
 

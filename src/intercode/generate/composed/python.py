@@ -19,11 +19,12 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, ClassVar
 
 from intercode.generate.composed.forms import WORDS as FILES
 from intercode.generate.composed.forms import WRITERS, path_of
-from intercode.generate.composed.worlds import draw_events, draw_world, limits
+from intercode.generate.composed.worlds import COLUMNS, draw_events, draw_world, limits
 from intercode.generate.composition import (
     Chain,
     Entries,
@@ -52,9 +53,10 @@ class Tested(Result):
 
 
 def _records(draw: Draw, place: Place, count: int) -> list[Record]:
-    columns = [place.facts[name] for name in ("day", "who", "kind", "amount")]
-    events = draw_events(draw, place.data, count)
-    return [dict(zip(columns, event, strict=True)) for event in events]
+    columns, records = itemgetter(*COLUMNS)(place.facts), []
+    for event in draw_events(draw, place.data, count):
+        records.append(dict(zip(columns, event, strict=True)))
+    return records
 
 
 def lines_of(place: Place, result: Any) -> str:

@@ -17,9 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import Any, ClassVar
 
-from intercode.generate.composed.worlds import NAMES, draw_events, draw_world, limits
+from intercode.generate.composed.worlds import COLUMNS, NAMES, draw_events, draw_world, limits
 from intercode.generate.composition import (
     Chain,
     Entries,
@@ -30,18 +31,18 @@ from intercode.generate.composition import (
     Writer,
     text_of,
 )
-from intercode.generate.draws import as_text, read_toml
+from intercode.generate.draws import Texts, as_text, read_toml, without
 from intercode.generate.families import Draw, Parameters, Place, fill
 
 ROWS = 46
 _DATA = read_toml("composed/sql")
-WORDS: Mapping[str, Sequence[str]] = _DATA["words"]
+WORDS: Mapping[str, Texts] = _DATA["words"]
 
 
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def _add(place: Place, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def _add(place: Place, name: str, columns: Texts, rows: Sequence[Sequence[Any]]) -> str:
     """Add a table to the place and return its name; the values of a column decide its type."""
     definitions, quotes = list[str](), list[str]()
     for column, values in zip(columns, zip(*rows, strict=True), strict=True):
@@ -54,7 +55,7 @@ def _add(place: Place, name: str, columns: Sequence[str], rows: Sequence[Sequenc
         else:
             kind = "TEXT"
         definitions.append(f"{column} {kind}")
-    lines = list[str]()
+    lines = []
     for row in rows:
         cells = []
         for value, quote in zip(row, quotes, strict=True):
@@ -67,10 +68,10 @@ def _add(place: Place, name: str, columns: Sequence[str], rows: Sequence[Sequenc
     return name
 
 
-def _unused(draw: Draw, place: Place, names: Sequence[str]) -> str:
+def _unused(draw: Draw, place: Place, names: Texts) -> str:
     """Return a name that no table has, if need be with a number."""
     taken = {*place.files, place.facts["start"]}
-    free = [name for name in names if name not in taken]
+    free = without(names, taken)
     if free:
         return draw.choice(free)
     return f"{draw.choice(names)}_{len(taken)}"
@@ -82,8 +83,7 @@ def _facts(draw: Draw, place: Place) -> Parameters:
     rows = []
     for id, event in zip(ids, draw_events(draw, place.data, ROWS), strict=True):
         rows.append([id, *event])
-    facts = place.facts
-    columns = ("id", facts["day"], facts["who"], facts["kind"], facts["amount"])
+    columns = ("id", *itemgetter(*COLUMNS)(place.facts))
     table = _add(place, _unused(draw, place, place.data["facts"]), columns, rows)
     return {"table": table, "theirs": list(place.data["kinds"])}
 
@@ -120,11 +120,12 @@ _MATERIALS: Mapping[str, Callable[[Draw, Place], Parameters]] = {
 }
 
 
-def _choices(draw: Draw, place: Place, rows: Sequence[Sequence[str]]) -> Parameters:
+def _choices(draw: Draw, place: Place, rows: Sequence[Texts]) -> Parameters:
     """Return days and kinds of the rows."""
-    days, kinds = (sorted({row[column] for row in rows}) for column in (1, 3))
-    absent = [kind for kind in place.data["kinds"] if kind not in kinds]
-    kinds, cut = [*draw.shuffled(kinds), *absent], len(days) // 2
+    days = sorted({*map(itemgetter(1), rows)})
+    kinds = sorted({*map(itemgetter(3), rows)})
+    absent, cut = without(place.data["kinds"], kinds), len(days) // 2
+    kinds = [*draw.shuffled(kinds), *absent]
     return {
         "date": days[: cut + 1],
         "late": days[cut:],
@@ -176,7 +177,7 @@ def _rows(draw: Draw, place: Place, entries: Entries, *, form: str) -> Parameter
 def _tables(draw: Draw, place: Place, entries: Entries) -> Parameters:
     """Write a table for each instruction."""
     used = {name.partition("_")[0] for name in place.files}
-    prefix = draw.choice([prefix for prefix in WORDS["prefix"] if prefix not in used])
+    prefix = draw.choice(without(WORDS["prefix"], used))
     for key, instruction in entries.items():
         _add(place, f"{prefix}_{key}", [draw.choice(WORDS["text"])], [[text_of(draw, instruction)]])
     return {"prefix": prefix}
@@ -185,8 +186,11 @@ def _tables(draw: Draw, place: Place, entries: Entries) -> Parameters:
 def _columns(draw: Draw, place: Place, entries: Entries) -> Parameters:
     """Write a table of one row, with a column for each instruction."""
     prefix, name = draw.choice(WORDS["prefix"]), _unused(draw, place, WORDS["table"])
-    row = [text_of(draw, instruction) for instruction in entries.values()]
-    _add(place, name, [f"{prefix}_{key}" for key in entries], [row])
+    columns, row = [], []
+    for key, instruction in entries.items():
+        columns.append(f"{prefix}_{key}")
+        row.append(text_of(draw, instruction))
+    _add(place, name, columns, [row])
     return {"prefix": prefix, "table": name}
 
 

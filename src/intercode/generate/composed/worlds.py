@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from intercode.generate.draws import read_toml
+from intercode.generate.draws import read_toml, word_lists
 from intercode.generate.families import Draw, Parameters
 
 PEOPLE, KINDS = 9, 5
+COLUMNS = ("day", "who", "kind", "amount")
 _DATA = read_toml("composed/worlds")
-NAMES = {name: words.split() for name, words in _DATA["names"].items()}
+NAMES = word_lists(_DATA["names"])
 
 
 def draw_world(draw: Draw) -> tuple[Parameters, Parameters]:
@@ -26,7 +27,7 @@ def draw_world(draw: Draw) -> tuple[Parameters, Parameters]:
         "days": sorted(days),
         "amounts": [draw.randint(5, 240) for _ in range(20)],
     }
-    return {name: draw.choice(world[name]) for name in ("day", "who", "kind", "amount")}, data
+    return {name: draw.choice(world[name]) for name in COLUMNS}, data
 
 
 def draw_events(draw: Draw, data: Parameters, count: int) -> list[list[Any]]:
