@@ -94,7 +94,9 @@ def _find_place(draw: Draw, name: str) -> Place:
     texts = [draw.text(count, names[3:]) for count in (1, 2, 3, 5, 8)]
     folders = ",{0}/,{0}/{1}/,{0}/{1}/{2}/,{1}/,{1}/{0}/,{2}/".format(*names).split(",")
     few = draw.randint(2, 3)
-    counts = [few + 1, *(draw.randint(1, few + 2) for _ in folders[1:])]
+    counts = [few + 1]
+    for _ in folders[1:]:
+        counts.append(draw.randint(1, few + 2))
     for number, folder in enumerate(draw.sample(folders, sum(counts), counts=counts)):
         text, ending = draw.choice(texts), draw.choice(endings)
         file = f"{names[number % 6]}-{draw.randint(2, 99)}.{ending}"
@@ -217,7 +219,8 @@ def _logs_place(draw: Draw, name: str) -> Place:
     clients = [f"10.{net}.{host}" for host in draw.sample(range(2, 24), 3)]
     for client in clients[:3]:
         clients.append(f"{client}{draw.randint(0, 9)}")
-    clients += [f"1{client}" for client in clients[:3]]
+    for client in clients[:3]:
+        clients.append(f"1{client}")
     pages = "/{0} /{1} /{2} /{0}/{1} /{1}s /{2}/{0} /{1}/{2} /{0}/{2}".format(*nouns).split()
     sizes = _numbers(draw, 10, 9, 9, 90, 90, 900, 900, 1200)
     times = _numbers(draw, 10, 9, 9, 90, 90, 120, 120)

@@ -498,20 +498,20 @@ def _text_near(draw: Draw, text: str, pool: Texts, near: Texts) -> str:
     if methods and draw.random() < 0.3:
         return _EDITS[draw.choice(methods)](text)
     names = [*filter(_NAME.fullmatch, near), text]
-    kind = draw.random()
+    move = _move(draw, _TEXT_MOVES)
     separators = among(_SEPARATORS, text)
     numbers = [*re.finditer(r"\d+", text)]
-    if separators and kind < 0.3:
+    if move == "part" and separators:
         sign = draw.choice(separators)
         return sign.join(_list_near(draw, text.split(sign), near))
-    if numbers and kind < 0.5:
+    if move in ("part", "number") and numbers:
         old = draw.choice(numbers)
         new = value_near(draw, int(old[0][:9]), [int(number[0][:9]) for number in numbers], near)
         return f"{text[: old.start()]}{new}{text[old.end() :]}"
-    if kind < 0.6:
+    if move in ("part", "number", "resize"):
         return _sized(draw, text, near)
     other = draw.choice(pool)
-    if kind < 0.85:
+    if move == "piece":
         return _with_another_piece(draw, text, near)
     return draw.choice(
         (
@@ -527,6 +527,10 @@ def _text_near(draw: Draw, text: str, pool: Texts, near: Texts) -> str:
             text.swapcase(),
         )
     )
+
+
+_TEXT_MOVES = {"part": 0.3, "number": 0.2, "resize": 0.1, "piece": 0.25, "whole": 0.15}
+"""Probabilities of changes to a text; one that it does not allow is replaced by the next one."""
 
 
 def _sized(draw: Draw, text: str, near: Texts) -> str:
@@ -581,6 +585,15 @@ def bytes_of(content: Any) -> bytes:
 
 
 _LONGEST_PATH = 60
+_EXTREME = 0.2
+"""The probability that the largest or the smallest file grows, if the gold names no file."""
+_COPY, _COPY_NAMED = 0.2, 0.05
+"""The probability that a file is copied to another folder; and if the gold names it."""
+_CHANGE, _CHANGE_NAMED, _CHANGE_PARTS = 0.3, 0.7, 0.9
+"""The probability that a file which is not copied changes, instead of getting another file near it;
+if the gold names it; if it is a table or an archive."""
+_TWINS = 0.6
+"""The probability that files of the same name get a new file in their folder as well."""
 _MOST_CHANGES = {Rows: 30, Prose: 10}
 """The largest number of changes that a content gets at once, by its type."""
 
@@ -594,16 +607,16 @@ def grow_files(draw: Draw, files: Mapping[str, Any], near: Texts, known: Texts) 
     words = {*known}
     named = [path for path in paths if path.rpartition("/")[2] in words]
     path = _usually(draw, named or _with_most(paths, words), paths)
-    if not named and draw.random() < 0.2:
+    if not named and draw.random() < _EXTREME:
         path = draw.choice((min, max))(paths, key=lambda path: len(bytes_of(files[path])))
-    content, copies, changes = files[path], 0.2, 0.3
+    content, copy, change = files[path], _COPY, _CHANGE
     if named:
-        copies, changes = 0.05, 0.7
+        copy, change = _COPY_NAMED, _CHANGE_NAMED
     if isinstance(content, (Rows, Archive)):
-        changes = 0.9
-    if draw.random() < copies:
+        change = _CHANGE_PARTS
+    if draw.random() < copy:
         name = _path_of_copy(draw, path, paths)
-    elif hasattr(content, "grown") and draw.random() < changes:
+    elif hasattr(content, "grown") and draw.random() < change:
         most = _MOST_CHANGES.get(type(content), 1)
         for _ in range(draw.choice((1, max(1, most // 3), most))):
             content = content.grown(draw, near, known)
@@ -613,8 +626,8 @@ def grow_files(draw: Draw, files: Mapping[str, Any], near: Texts, known: Texts) 
         content = _content_near(draw, content, near, known)
     new = {name: content}
     folder, _, file = path.rpartition("/")
-    if name.startswith(f"{folder}/") and draw.random() < 0.6:
-        for twin in paths:  # files of the same name get files of the same name near them
+    if name.startswith(f"{folder}/") and draw.random() < _TWINS:
+        for twin in paths:
             if twin.endswith(f"/{file}") and twin != path:
                 new[twin.removesuffix(file) + name.removeprefix(f"{folder}/")] = files[twin]
     changed = dict(files)
@@ -696,26 +709,29 @@ _VERSIONS = ("old", "new")
 def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
     """Return the content for a file near another: the same, none, four times it, one of the same
     size, with a similar word for a word, of a size near a number, or with another change."""
-    kind = draw.random()
-    if kind < 0.3 or not isinstance(content, str):
+    move = _move(draw, _CONTENT_MOVES)
+    if move == "same" or not isinstance(content, str):
         return content
     new, hyphen = content, "-"
     if isinstance(content, Prose):
         hyphen = "_"
     numbers = numbers_in(near, 10)
-    if numbers and kind > 0.6:
+    if move == "resize" and numbers:
         size = max(1, draw.choice(numbers) + draw.choice((-1, 0, 1)))
         new = (content + "x") * (size // (len(content.encode()) + 1) + 1)
         new = new.encode()[: size - 1].decode(errors="ignore") + "\n"
-    elif kind < 0.4:
+    elif move == "repeat":
         longer = content
         if len(content) < _LONG:
             longer *= 4
         new = draw.choice(("", longer))
-    elif kind < 0.5:
+    elif move == "swapcase":
         new = content.swapcase()
     elif word := _word_in(content, near, draw):
         new = content.replace(word, similar(draw, word, hyphen))
     elif isinstance(content, Prose):
         return content.grown(draw, near, known)
     return type(content)(new)
+
+
+_CONTENT_MOVES = {"same": 0.3, "repeat": 0.1, "swapcase": 0.1, "word": 0.1, "resize": 0.4}

@@ -140,8 +140,11 @@ class Python(Language):
     ) -> Parameters | str:
         data, days = place.data, place.data["days"]
         kinds, people = draw.sample(data["kinds"], 5), draw.sample(data["whos"], 4)
-        ends = [line.split()[-1] for line in before.splitlines()]
-        numbers = [int(end) for end in ends if end.lstrip("-").isdecimal()]
+        numbers = []
+        for line in before.splitlines():
+            end = line.split()[-1]
+            if end.lstrip("-").isdecimal():
+                numbers.append(int(end))
         fees = {kind: draw.randint(2, 60) for kind in kinds[:4]}
         path, content = "", json.dumps(people)
         if primitive.material == "fees":
