@@ -135,6 +135,16 @@ def generate(
         raise UsageError(f"steps is {steps}; it has to be from 2 to {MOST_STEPS}")
     plan = Plan(family, n, seed, asks, steps or 0, sorted(kinds), split, sorted({*difficulty}))
     _require_kinds(plan)
+    _require_new(out, resume)
+    out.mkdir(parents=True, exist_ok=True)
+    workers = workers or len(os.sched_getaffinity(0))
+    generation = Generation(plan, out, workers, on_task, _beyond(family))
+    generation.run()
+    return Generated(generation.splits, generation.kinds, generation.dropped)
+
+
+def _require_new(out: Path, resume: bool) -> None:
+    """Raise `UsageError` unless the folder is new or empty, or has a generation to resume."""
     if resume and present(out / CARD):
         raise UsageError(f"{out} is finished; nothing is left to resume")
     begun = present(out / PROGRESS)
@@ -142,11 +152,6 @@ def generate(
     if not unused and not (resume and begun):
         hint = "resume it, " if begun else ""
         raise UsageError(f"{out} exists; {hint}name a new folder, or remove it first")
-    out.mkdir(parents=True, exist_ok=True)
-    workers = workers or len(os.sched_getaffinity(0))
-    generation = Generation(plan, out, workers, on_task, _beyond(family))
-    generation.run()
-    return Generated(generation.splits, generation.kinds, generation.dropped)
 
 
 def _require_kinds(plan: Plan) -> None:

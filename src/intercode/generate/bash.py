@@ -42,8 +42,8 @@ ENDINGS = [
 
 
 def _files_place(draw: Draw, name: str) -> Place:
-    """Return a place of notes, in which some words are frequent, and two blocks begin and end with
-    marked lines."""
+    """Return a place of notes. The words `loud` are frequent in them, and each has two blocks that
+    begin with the line `top` and end with the line `last`."""
     site, (top, last, *loud) = draw.home("desk", name), draw.nouns(5)
     place = Place(name, grows=[f"{site}/notes"])
     texts = {}
@@ -129,7 +129,7 @@ MEASURES = ["weight", "volume", "age"]
 
 
 def _numbers(draw: Draw, times: int, *lows: int) -> list[int]:
-    """Return numbers, each between one of `lows` and so many times it."""
+    """Return a number for each of `lows`, which is between it and `times` times it."""
     return [draw.number(low, times * low) for low in lows]
 
 

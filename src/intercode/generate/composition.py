@@ -218,7 +218,7 @@ def instruct(draw: Draw, primitive: Primitive, parameters: Parameters) -> Instru
 
 @dataclass
 class _Step:
-    """A step that was executed, or the start."""
+    """A step that was executed; the first of a list is the start, which is no step."""
 
     place: Place
     """The place with the step's material."""
@@ -236,8 +236,7 @@ class _Step:
 
 
 def _add(draw: Draw, language: Language, steps: list[_Step], primitive: Primitive) -> str:
-    """Add a step to the start and the steps so far; return the reason if it cannot be added, "" if
-    it is."""
+    """Add a step to the steps so far. Return the reason if it cannot be added, "" if it is."""
     before = steps[-1]
     place = before.place
     place = replace(place, files=dict(place.files), programs=set(place.programs))

@@ -65,15 +65,15 @@ def similar(draw: Draw, name: str, hyphen: str = "-") -> str:
 
 
 def _usually(draw: Draw, preferred: Sequence[Item], items: Sequence[Item]) -> Item:
-    """Return one of the preferred items in four cases of five, if there are some, else one of the
-    items."""
+    """Return one of the preferred items in four cases of five, and else, or if there are none, one
+    of the items."""
     if preferred and draw.random() < 0.8:
         return draw.choice(preferred)
     return draw.choice(items)
 
 
 def _move(draw: Draw, moves: Mapping[str, float]) -> str:
-    """Return the name of one of the moves, of which each has a probability."""
+    """Return the name of one of the moves; `moves` has the probability of each."""
     return draw.choices([*moves], [*moves.values()])[0]
 
 
@@ -333,8 +333,8 @@ class Rows:
 
 
 _ROW_MOVES = {"add_extreme": 0.3, "add": 0.3, "change": 0.3, "remove": 0.03, "swap": 0.07}
-"""Probabilities of changes to a table: add a row like the first or the last of some by a column, or
-like any; change, remove or move a row."""
+"""Probabilities of changes to a table: add a row like the one that is first or last by a column, or
+like any row; change a row, remove it, or let it swap places with another."""
 _LARGEST_KEY = 10_000
 """Larger keys do not get another digit."""
 
@@ -530,7 +530,8 @@ def _text_near(draw: Draw, text: str, pool: Texts, near: Texts) -> str:
 
 
 _TEXT_MOVES = {"part": 0.3, "number": 0.2, "resize": 0.1, "piece": 0.25, "whole": 0.15}
-"""Probabilities of changes to a text; one that it does not allow is replaced by the next one."""
+"""Probabilities of changes to a text. If a text has no parts or no number, the next change of this
+list is made instead."""
 
 
 def _sized(draw: Draw, text: str, near: Texts) -> str:
@@ -588,10 +589,10 @@ _LONGEST_PATH = 60
 _EXTREME = 0.2
 """The probability that the largest or the smallest file grows, if the gold names no file."""
 _COPY, _COPY_NAMED = 0.2, 0.05
-"""The probability that a file is copied to another folder; and if the gold names it."""
+"""The probability that a file is copied to another folder; the second if the gold names it."""
 _CHANGE, _CHANGE_NAMED, _CHANGE_PARTS = 0.3, 0.7, 0.9
-"""The probability that a file which is not copied changes, instead of getting another file near it;
-if the gold names it; if it is a table or an archive."""
+"""The probability that a file which is not copied changes; else another file is added near it. The
+second is for a file that the gold names, the third for tables and archives."""
 _TWINS = 0.6
 """The probability that files of the same name get a new file in their folder as well."""
 _MOST_CHANGES = {Rows: 30, Prose: 10}
@@ -735,3 +736,5 @@ def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
 
 
 _CONTENT_MOVES = {"same": 0.3, "repeat": 0.1, "swapcase": 0.1, "word": 0.1, "resize": 0.4}
+"""Probabilities of the differences between a new file and the one near it; without a number to
+resize to, another word."""

@@ -184,9 +184,9 @@ def sql_mutants(gold: str) -> Iterator[str]:
 
 
 def _change(node: Any, change: Any) -> None:
-    """Change a node of a mutant. None removes it. In its place comes an expression; the part of it
-    that a text names; or another type with the same parts. A dict has new parts by name. Other
-    changes are functions."""
+    """Change a node of a mutant. A change is None, which removes the node; an expression that
+    replaces it; the name of one of its parts, which replaces it; another type, which gets its
+    parts; a dict of new parts; or a function."""
     match change:
         case None | exp.Expression():
             node.replace(change)

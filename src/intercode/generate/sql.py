@@ -116,7 +116,7 @@ def _signs(draw: Draw, column: str) -> dict[str, str]:
 
 
 def _meanings(signs: Mapping[str, str]) -> Rows:
-    """Return the table that explains signs, which are given by their meanings."""
+    """Return the table that explains signs; `signs` has a sign for each meaning."""
     return _explaining("sign meaning", zip(signs.values(), signs, strict=True))
 
 
