@@ -88,7 +88,7 @@ def serve(
         raise shared.lacks_viewer("`serve`", error) from error
     if not base_url and not allow_base_url:
         raise UsageError("name a model server: --base-url URL, or --allow-base-url URL")
-    settings = {
+    model_options = {
         "temperature": options.pop("temperature"),
         "max_tokens": reply_tokens,
         "timeout": reply_seconds,
@@ -96,13 +96,13 @@ def serve(
         "context": context,
         **{name: options.pop(name) for name in ("request", "no_system", "keep_reasoning")},
     }
-    given = os.environ.get("INTERCODE_SERVE_TOKEN")
-    token = given or secrets.token_urlsafe(24)
+    set_token = os.environ.get("INTERCODE_SERVE_TOKEN")
+    token = set_token or secrets.token_urlsafe(24)
     service = Service(
         env,
         prepare(env, **with_room(env, agents, options)),
         list(dict.fromkeys(agents)) or ["try_again"],
-        Models(base_url, allow_base_url, settings),
+        Models(base_url, allow_base_url, model_options),
         token,
         envs=envs,
         queue=queue,
@@ -111,7 +111,9 @@ def serve(
     )
 
     def tell(address: str) -> None:
-        click.echo(f"serve: {address}" + ("" if given else f"\ntoken: {token}"))
+        click.echo(f"serve: {address}")
+        if not set_token:
+            click.echo(f"token: {token}")
 
     with closing(service), shared.listening_at(host, port):
         web.run(service.app(), host, port, tell)

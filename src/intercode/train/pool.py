@@ -19,11 +19,12 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from intercode.agents import Agent, Strategy
 from intercode.env import EnvFactory, InterCodeEnv
@@ -32,34 +33,24 @@ from intercode.errors import SandboxError, UsageError
 from intercode.models import Model, OpenAIModel
 from intercode.runner.breaker import FAULTS_IN_A_ROW, Breaker
 from intercode.runner.budget import BudgetTracker, RunLimits
-from intercode.runner.env_forks import Playable
 from intercode.runner.episode import play
 from intercode.runner.run import hosts_here
 from intercode.runner.warm_env import WarmEnv
 from intercode.runs.segments import segments_of
 from intercode.train.batching import Batches, Generate, Pace, Wait
 from intercode.train.chat import Chat
-from intercode.train.jobs import Job, Rollout
+from intercode.train.jobs import Group, Job, Order, Rollout
 from intercode.train.lent import GenerateOne, LentEpisode
 from intercode.train.sampling import Asked, Cut, EpisodeSampler, RolloutLimits, Served, Source
+from intercode.train.settings import Factory, Setting, find_task, strategy_of
 from intercode.train.shaping import training_reward, warn_of_shaped
 from intercode.train.stats import PoolStats, Tally
 from intercode.train.tree import Growth, Tree
 from intercode.train.workers import Workers
-from intercode.train.worlds import Factory, Setting, find_task, strategy_of
-from intercode.types import Episode, Task, Turn
+from intercode.types import Episode, Task
 
 GRACE = 5.0
 """Seconds that `close` waits for episodes that are still played."""
-
-
-class _Order(NamedTuple):
-    """The settings that the rollouts of one call share."""
-
-    source: Source
-    tracker: BudgetTracker
-    limits: RolloutLimits
-    tag: str = ""
 
 
 class RolloutPool(AbstractContextManager["RolloutPool"]):
@@ -116,16 +107,21 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         # by default, only factories that can be sent
         if hosts is None and not all(getattr(make, "prepare_again", None) for make in factories):
             hosts = 1
-        self._hosts = ExitStack()
-        makers = self._spread(factories, hosts_here(hosts, envs))
-        try:
-            self.worlds = [
-                Setting(maker, tasks or getattr(factory, "tasks", ()), agent, self.limits.turns)
-                for maker, factory in zip(makers, factories, strict=True)
-            ]
-        except BaseException:
-            self._hosts.close()
-            raise
+        makers, self.settings = factories, list[Setting]()
+        with ExitStack() as opened:
+            if hosts_here(hosts, envs) > 1:
+                from intercode.train.cluster.envs import (
+                    spread,
+                )  # imports all that plays an evaluation
+
+                there = spread(factories, hosts_here(hosts, envs), 2 * envs)
+                if there:
+                    opened.callback(there.close)
+                    makers = [partial(there.make, n) for n in range(len(factories))]
+            for factory, maker in zip(factories, makers, strict=True):
+                own_tasks = tasks or getattr(factory, "tasks", ())
+                self.settings.append(Setting(maker, own_tasks, agent, self.limits.turns))
+            self._hosts = opened.pop_all()
         self._workers = Workers(envs)
         self._trackers: weakref.WeakSet[BudgetTracker] = weakref.WeakSet()
         self._lent: weakref.WeakSet[LentEpisode] = weakref.WeakSet()
@@ -148,33 +144,33 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
     def warm(self) -> None:
         """Start all environments, so that the first step is as fast as the others. Raises
         `SandboxError` if one does not start, and `UsageError` without tasks."""
-        worlds = [world for world in self.worlds if world.tasks]
-        if not worlds:
+        settings = [setting for setting in self.settings if setting.tasks]
+        if not settings:
             raise UsageError("the environments have no tasks, so none can begin an episode")
-        all_started, done = threading.Barrier(self.envs), queue.SimpleQueue[BaseException | None]()
+        all_started = threading.Barrier(self.envs)
+        faults = queue.SimpleQueue[BaseException | None]()
 
-        def start(world: Setting, env: WarmEnv) -> None:
+        def start(task: Task, env: WarmEnv) -> None:
             fault: BaseException | None = None
             try:
-                env.start(world.tasks[0])
+                env.start(task)
                 all_started.wait()  # until then, this worker takes no other call
             except threading.BrokenBarrierError:
                 pass
             except BaseException as error:
                 fault = error
                 all_started.abort()
-            done.put(fault)
+            faults.put(fault)
 
         try:
-            for number in range(self.envs):
-                world = worlds[number % len(worlds)]
-                self._workers.submit(world, partial(start, world))
+            for setting in itertools.islice(itertools.cycle(settings), self.envs):
+                self._workers.submit(setting, partial(start, setting.tasks[0]))
         except UsageError:  # the pool is closed
             all_started.abort()
             raise
-        faults = [done.get() for _ in range(self.envs)]
-        if any(faults):
-            raise next(filter(None, faults))
+        for fault in [faults.get() for _ in range(self.envs)]:
+            if fault:
+                raise fault
 
     def stats(self, tag: str = "") -> PoolStats:
         """Return the figures of the rollouts with this tag that ended since the last call: call it
@@ -205,28 +201,30 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         Raises `UsageError` for a mistake of the caller, such as an unknown task. Leaving the loop
         early ends the episodes that are still played.
         """
-        order, done = self._order(Served(model), limits, tag), queue.SimpleQueue[Future[Rollout]]()
+        source = Served(model, limits or self.limits)
+        tracker, finished = self._tracker(source), queue.SimpleQueue[Future[Rollout]]()
         waiting, playing = iter(jobs), 0
-        newest: Job | None = None
+        newest: Group | None = None
         try:
             while True:
                 for job in itertools.islice(waiting, self.envs - playing):
-                    before, newest = newest, self._job(job)
-                    self._tally.follow(tag, before, newest)
-                    self._submit(newest, order, retries=self.retries).add_done_callback(done.put)
+                    order = self._order(job, source, tracker, tag)
+                    self._tally.follow(newest, order.group)
+                    newest = order.group
+                    self._submit(order, self.retries).add_done_callback(finished.put)
                     playing += 1
                 if not playing:
                     return
-                rollout = done.get().result()
+                rollout = finished.get().result()
                 playing -= 1
                 yield self._checked(rollout)
         except GeneratorExit:
             if newest:
-                self._tally.leave(tag, newest)
+                self._tally.leave(newest)
             raise
         finally:
-            self._tally.follow(tag, newest, None)
-            order.tracker.stop("the caller left")
+            self._tally.follow(newest, None)
+            tracker.stop("the caller left")
 
     def run_batch(
         self,
@@ -251,11 +249,16 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         ids. Faults and errors are as for `run`; what `generate` raises is raised.
         """
         batches = Batches(generate, self._pace, wait)
-        order = self._order(lambda limits: Asked(batches.inbox.put, chat, limits), limits, tag)
-        futures: list[Future[Rollout]] = []
-        for job in list(map(self._job, jobs)):  # a wrong job stops the batch before it begins
-            futures.append(self._submit(job, order, retries=self.retries))
-        batches.serve(lambda: min(self.envs, _unfinished(futures)), order.tracker.stop)
+        source = Asked(batches.inbox.put, chat, limits or self.limits)
+        tracker = self._tracker(source)
+        # a wrong job stops the batch before it begins
+        orders = [self._order(job, source, tracker, tag) for job in jobs]
+        futures = [self._submit(order, self.retries) for order in orders]
+
+        def playing() -> int:
+            return min(self.envs, sum(not future.done() for future in futures))
+
+        batches.serve(playing, tracker.stop)
         return [self._checked(future.result()) for future in futures]
 
     async def play(
@@ -284,13 +287,14 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
                 assert episode.rollout
                 return episode.rollout
         assert model
-        order = self._order(Served(model), limits, tag)
+        source = Served(model, limits or self.limits)
+        order = self._order(job, source, self._tracker(source), tag)
         try:
-            played = self._submit(self._job(job), order, retries=self.retries)
-            return self._checked(await asyncio.wrap_future(played))
+            rollout = await asyncio.wrap_future(self._submit(order, self.retries))
         except asyncio.CancelledError:
             order.tracker.stop("cancelled")
             raise
+        return self._checked(rollout)
 
     def episode(
         self,
@@ -305,14 +309,11 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         Use it with `async with` or `with`: the block begins with the first question, and leaving it
         ends the episode. It waits while `envs` episodes are played.
         """
-        limits, job = limits or self.limits, self._job(job)
-        tracker = self._tracker(limits)
-        lent = LentEpisode(
-            lambda source: self._submit(job, _Order(source, tracker, limits, tag)),
-            tracker.stop,
-            chat,
-            limits,
-        )
+
+        def order(source: Source) -> Order:
+            return self._order(job, source, self._tracker(source), tag)
+
+        lent = LentEpisode(order, self._submit, chat, limits or self.limits)
         self._lent.add(lent)
         return lent
 
@@ -348,63 +349,47 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             raise UsageError(
                 f"the widths of a tree are numbers of 1 or more, such as (4, 2, 2), not {widths!r}"
             )
-        roots = list(map(self._job, jobs))
-        batches = Batches(generate, self._pace) if generate else None
-        if batches and chat:
-            put, asking = batches.inbox.put, chat
-            order = self._order(lambda limits: Asked(put, asking, limits), limits, tag)
+        limits = limits or self.limits
+        batches: Batches | None = None
+        source: Source
+        if generate and chat:
+            batches = Batches(generate, self._pace)
+            source = Asked(batches.inbox.put, chat, limits)
         else:
             assert model
-            order = self._order(Served(model), limits, tag)
-        growths = [Growth(partial(self._submit, root, order), widths, root.seed) for root in roots]
+            source = Served(model, limits)
+        tracker = self._tracker(source)
+        orders = [self._order(job, source, tracker, tag) for job in jobs]
+        growths = [Growth(order, widths, self._submit) for order in orders]
 
         def unfinished() -> list[Future[Rollout]]:
-            return [
-                future for growth in growths for future in growth.futures() if not future.done()
-            ]
+            futures = list[Future[Rollout]]()
+            for growth in growths:
+                futures += growth.unfinished()
+            return futures
 
         try:
             for growth in growths:
                 growth.begin()
             if batches:
-                batches.serve(lambda: min(self.envs, len(unfinished())), order.tracker.stop)
+                batches.serve(lambda: min(self.envs, len(unfinished())), tracker.stop)
             while waiting := unfinished():
                 wait(waiting, return_when=FIRST_COMPLETED)
             return [growth.tree() for growth in growths]
         finally:
-            order.tracker.stop("the caller left")
+            tracker.stop("the caller left")
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _spread(self, factories: Sequence[Factory], hosts: int) -> Sequence[Factory]:
-        """Return factories of the same environments in that many processes, or these ones, for one
-        process and if they cannot be sent to others."""
-        if hosts == 1:
-            return factories
-        from intercode.train.cluster.envs import spread  # imports all that plays an evaluation
-
-        there = spread(factories, hosts, 2 * self.envs)
-        if there is None:
-            return factories
-        self._hosts.callback(there.close)
-        return there.factories
-
-    def _order(
-        self,
-        source: Source | Callable[[RolloutLimits], Source],
-        limits: RolloutLimits | None,
-        tag: str,
-    ) -> _Order:
-        limits = limits or self.limits
-        asked = source(limits) if callable(source) else source
-        return _Order(asked, self._tracker(limits), limits, tag)
-
-    def _tracker(self, limits: RolloutLimits) -> BudgetTracker:
-        tracker = BudgetTracker(RunLimits(limits.turns))
+    def _tracker(self, source: Source) -> BudgetTracker:
+        tracker = BudgetTracker(RunLimits(source.limits.turns))
         self._trackers.add(tracker)
         return tracker
 
-    def _job(self, job: Job | tuple[Any, ...]) -> Job:
+    def _order(
+        self, job: Job | tuple[Any, ...], source: Source, tracker: BudgetTracker, tag: str
+    ) -> Order:
+        """Return the order of a job. Raises `UsageError` if it is not a job of this pool."""
         fields = job if isinstance(job, tuple) and 1 <= len(job) <= 3 else (job,)
         job = Job(*fields)
         if (
@@ -416,99 +401,67 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
                 f"{job!r:.200} is not a job: "
                 "it is (task, seed), a Task or its id and a number from 0 to 2³¹ − 1"
             )
-        return job._replace(task=find_task(self.worlds, job.task)[0])
+        task, setting = find_task(self.settings, job.task)
+        group, sampler = Group(tag, job.group, task.id), EpisodeSampler(source, job.seed)
+        return Order(task, job.seed, group, setting, sampler, tracker, self.values)
 
-    def _submit(
-        self,
-        job: Job,
-        order: _Order,
-        *,
-        sampler: EpisodeSampler | None = None,
-        env: WarmEnv | None = None,
-        wrap: Callable[[Playable, EpisodeSampler], Playable] | None = None,
-        retries: int = 0,
-    ) -> Future[Rollout]:
-        """Play a job on the next free thread; `env` replaces a warm environment of the job's world,
-        and is closed afterwards."""
+    def _submit(self, order: Order, retries: int = 0) -> Future[Rollout]:
+        """Play an order on the next free thread."""
         future: Future[Rollout] = Future()
-        world = find_task(self.worlds, job.task)[1]
 
-        def play_on(warm: WarmEnv) -> Rollout:
-            asked = sampler or EpisodeSampler(order.source, order.limits, job.seed)
-            for left in range(retries, -1, -1):
-                played = self._play(job, world, warm, asked, order, wrap, retry=left > 0)
-                if played:
-                    break
-                asked = EpisodeSampler(order.source, order.limits, job.seed)
-            assert played
-            return played
-
-        def call(warm: WarmEnv) -> None:
+        def call(env: WarmEnv) -> None:
             if not future.set_running_or_notify_cancel():
-                self._tally.end(order.tag, job)
+                self._tally.end(order.group)
                 return
             try:
-                with closing(env) if env else nullcontext(warm) as used:
-                    played = play_on(used)
+                with ExitStack() as closing:
+                    closing.callback(self._tally.end, order.group)
+                    if order.env:
+                        env = order.env
+                        closing.callback(env.close)
+                    rollout = self._play(order, env, retries)
             except BaseException as error:
-                self._tally.end(order.tag, job)
                 future.set_exception(error)
             else:
-                self._tally.end(order.tag, job)
-                future.set_result(played)
+                future.set_result(rollout)
 
-        future.add_done_callback(lambda _: order.source.note_end())
-        self._tally.begin(order.tag, job)
+        future.add_done_callback(lambda _: order.sampler.source.note_end())
+        self._tally.begin(order.group)
         # the newest branch of a tree comes first, since each that waits keeps an environment
-        self._workers.submit(world, call, newest_first=env is not None)
+        self._workers.submit(order.setting, call, newest_first=order.env is not None)
         return future
 
-    def _play(
-        self,
-        job: Job,
-        world: Setting,
-        env: WarmEnv,
-        sampler: EpisodeSampler,
-        order: _Order,
-        wrap: Callable[[Playable, EpisodeSampler], Playable] | None,
-        *,
-        retry: bool,
-    ) -> Rollout | None:
-        """Return the rollout of a job; with `retry`, None if its sandbox or machine was lost."""
-        task, turns, limits = job.task, list[Turn](), order.limits
-        assert isinstance(task, Task)
-
-        def play_it(env: Playable) -> Episode:
-            # an environment of another machine may play there
-            play_there = None if wrap else getattr(env, "play_rollout", None)
-            play_this = play_there or partial(play, wrap(env, sampler) if wrap else env)
-            arguments = (task, world.strategy_for(limits.turns), sampler, order.tracker)
-            episode: Episode = play_this(*arguments, seed=job.seed, turns=turns, values=self.values)
-            return episode
-
-        started = time.perf_counter()
-        if order.tracker.stop_reason():
-            episode = Episode(task.id, task.query, (), None, False, "limit", seed=job.seed)
-        else:
-            episode, fault = env.run(task, play_it, turns=turns, seed=job.seed)
+    def _play(self, order: Order, env: WarmEnv, retries: int) -> Rollout:
+        """Return the rollout of an order, played again if its sandbox or machine was lost."""
+        task, seed, tracker = order.task, order.seed, order.tracker
+        while True:
+            started = time.perf_counter()
+            if tracker.stop_reason():
+                episode = Episode(task.id, task.query, (), None, False, "limit", seed=seed)
+                break
+            episode, fault = env.run(task, order.play, turns=order.turns, seed=seed)
             if outage := self._breaker.note(fault):
                 why = f"{self._breaker.most} faults in a row, the last: {outage}"
-                order.tracker.stop(why)
+                tracker.stop(why)
                 raise type(outage)(why) from outage
-            if retry and isinstance(fault, SandboxError):
-                self._tally.note_replay(order.tag)
-                return None
+            if not retries or not isinstance(fault, SandboxError):
+                break
+            retries -= 1
+            self._tally.note_replay(order.group.tag)
+            order = replace(order, sampler=EpisodeSampler(order.sampler.source, seed), turns=[])
         cut: Cut | None = None
+        turns = order.turns
         if episode.reward is not None and episode.turns:
             # the strategy submitted without asking the policy, since no turns were left
-            used_up = turns[-1].ask is None and sum(turn.acted for turn in turns) > limits.turns
-            at_turns = used_up or episode.ended == "turns"
-            cut = sampler.cut or ("turns" if at_turns and episode.ended != "limit" else None)
+            most = order.sampler.limits.turns
+            used_up = turns[-1].ask is None and sum(turn.acted for turn in turns) > most
+            cut = order.sampler.cut
+            if not cut and (episode.ended == "turns" or (used_up and episode.ended != "limit")):
+                cut = "turns"
         reward = training_reward(episode, shaped=self.shaped)
-        rollout = Rollout(
-            task.id, job.group, job.seed, segments_of(episode.turns), reward, episode, cut
-        )
-        self._tally.note(order.tag, rollout, time.perf_counter() - started)
+        segments = segments_of(episode.turns)
+        rollout = Rollout(task.id, order.group.number, seed, segments, reward, episode, cut)
+        self._tally.note(order.group, rollout, time.perf_counter() - started)
         return rollout
 
     def _checked(self, rollout: Rollout) -> Rollout:
@@ -524,10 +477,6 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
                 stacklevel=3,
             )
         return rollout
-
-
-def _unfinished(futures: Sequence[Future[Rollout]]) -> int:
-    return sum(not future.done() for future in futures)
 
 
 def rollout(
@@ -553,29 +502,25 @@ def rollout(
     `DataError` for faults, which are not results, and `UsageError`.
     """
     bounds = RolloutLimits(**limits)
-    given_model = model
-    if isinstance(model, str):
-        how: dict[str, Any] = {"max_tokens": bounds.reply_tokens, "logprobs": True}
-        model = OpenAIModel(model, base_url=base_url, api_key=api_key, temperature=1.0, **how)
-    given = prepare(env) if isinstance(env, str) else env
-    world = given if isinstance(given, InterCodeEnv) else given()
-    # `play` counts the turns, and scores the state after the last one
-    turns_of_caller, world.max_turns = world.max_turns, None
-    try:
-        chosen = (
-            next((candidate for candidate in world.tasks if candidate.id == task), None)
-            if isinstance(task, str)
-            else task
-        )
-        if chosen is None:
-            raise UsageError(f"no task has the id {task!r}")
-        strategy = strategy_of(world, agent, world.tasks, bounds.turns)
+    with ExitStack() as opened:
+        if isinstance(model, str):
+            how: dict[str, Any] = {"max_tokens": bounds.reply_tokens, "logprobs": True}
+            model = OpenAIModel(model, base_url=base_url, api_key=api_key, temperature=1.0, **how)
+            opened.callback(model.close)
+        if isinstance(env, str):
+            env = prepare(env)
+        if not isinstance(env, InterCodeEnv):
+            env = env()
+            opened.callback(env.close)
+        # `play` counts the turns, and scores the state after the last one
+        opened.callback(setattr, env, "max_turns", env.max_turns)
+        env.max_turns = None
+        if isinstance(task, str):
+            same = [candidate for candidate in env.tasks if candidate.id == task]
+            if not same:
+                raise UsageError(f"no task has the id {task!r}")
+            task = same[0]
+        strategy = strategy_of(env, agent, env.tasks, bounds.turns)
         tracker = BudgetTracker(RunLimits(bounds.turns))
-        sampler = EpisodeSampler(Served(model), bounds, seed)
-        return play(world, chosen, strategy, sampler, tracker, seed=seed, values=values)
-    finally:
-        world.max_turns = turns_of_caller
-        if world is not given:
-            world.close()
-        if isinstance(model, OpenAIModel) and model is not given_model:
-            model.close()
+        sampler = EpisodeSampler(Served(model, bounds), seed)
+        return play(env, task, strategy, sampler, tracker, seed=seed, values=values)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from operator import index
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from intercode.errors import ContextOverflow, UsageError
 from intercode.models import Model
@@ -60,27 +60,6 @@ class RolloutLimits:
                 )
 
 
-class Source(Protocol):
-    """Where replies come from."""
-
-    @property
-    def name(self) -> str: ...
-
-    def encode(
-        self, messages: Sequence[Message], known: Sequence[Conversation], tools: Sequence[Tool]
-    ) -> tuple[int, ...] | None:
-        """Return the ids of a question; None if only the server knows them."""
-        ...
-
-    def ask(
-        self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]
-    ) -> Reply: ...
-
-    def note_end(self) -> None:
-        """Note that an episode has ended."""
-        ...
-
-
 Conversation = tuple[list[Message], tuple[int, ...]]
 """Messages that end with a reply, and their ids."""
 
@@ -91,33 +70,38 @@ class EpisodeSampler:
     one did."""
 
     source: Source
-    limits: RolloutLimits
     draw: int = 0
     cut: Cut | None = None
     replies: list[Reply] = field(default_factory=list)
     replayed: list[Reply] = field(default_factory=list)
     """Replies of the episode from which this one was forked, which come before any new one."""
-    known: list[Conversation] = field(default_factory=list)
+    conversations: list[Conversation] = field(default_factory=list)
     first: int | None = None
     """The number of tokens of the first prompt."""
-    name: str = field(init=False)
 
     def __post_init__(self) -> None:
         self.name = self.source.name
+        self.limits = self.source.limits
 
     def fork(self, draw: int) -> EpisodeSampler:
         """Return a sampler that first repeats the replies so far."""
-        return EpisodeSampler(self.source, self.limits, draw, replayed=list(self.replies))
+        return EpisodeSampler(self.source, draw, replayed=list(self.replies))
 
     def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
     ) -> Reply:
-        replay = len(self.replies) < len(self.replayed)
-        reply = self.replayed[len(self.replies)] if replay else self._ask(messages, tools, draw)
+        number = len(self.replies)
+        if number < len(self.replayed):
+            reply = self.replayed[number]
+        else:
+            reply = self._ask(messages, tools, draw)
         self.replies.append(reply)
-        if (sample := reply.sample) and sample.prompt_ids:
-            self.first = len(sample.prompt_ids) if self.first is None else self.first
-            self.known.append(([*messages, reply.message], sample.prompt_ids + sample.token_ids))
+        sample = reply.sample
+        if sample and sample.prompt_ids:
+            if self.first is None:
+                self.first = len(sample.prompt_ids)
+            ids = sample.prompt_ids + sample.token_ids
+            self.conversations.append(([*messages, reply.message], ids))
         return reply
 
     @property
@@ -128,32 +112,37 @@ class EpisodeSampler:
     def is_full(self, turns: Sequence[Turn]) -> str | None:
         """Return why a command-line agent gets no reply after these turns, or None."""
         self.replies = [Reply("", turn.usage, sample=turn.sample) for turn in turns]
-        prompts = [
-            len((reply.sample or Sample()).prompt_ids) or reply.usage.prompt_tokens
-            for reply in self.replies
-        ]
-        if not prompts:
+        if not turns:
             return None
-        self.first = prompts[0]
-        room, limit = self._room(prompts[-1] + _length(self.replies[-1]))
-        self.cut = limit if room <= 0 else None
-        return f"the limit {limit} of the rollout is reached" if self.cut else None
+        last = self.replies[-1]
+        self.first = _prompt_length(self.replies[0])
+        room, limit = self._room(_prompt_length(last) + _length(last))
+        if room > 0:
+            self.cut = None
+            return None
+        self.cut = limit
+        return f"the limit {limit} of the rollout is reached"
 
     def _ask(self, messages: Sequence[Message], tools: Sequence[Tool], draw: int) -> Reply:
-        options: dict[str, Any] = {"tools": tools} if tools else {}
-        number = self.draw * EPOCH + draw
-        options |= {"draw": number} if number else {}
-        prompt = self.source.encode(messages, self.known, tools)
-        if prompt is not None and self._room(len(prompt))[0] <= 0:
-            self.cut = self._room(len(prompt))[1]
-            return Reply("", sample=Sample(prompt_ids=prompt[: self.limits.context]), final=True)
+        options: dict[str, Any] = {}
+        if tools:
+            options["tools"] = tools
+        if number := self.draw * EPOCH + draw:
+            options["draw"] = number
+        prompt = self.source.encode(messages, self.conversations, tools)
+        if prompt is not None:
+            room, limit = self._room(len(prompt))
+            if room <= 0:
+                self.cut = limit
+                sample = Sample(prompt_ids=prompt[: self.limits.context])
+                return Reply("", sample=sample, final=True)
         try:
             reply = require_reply(self.source.ask(messages, prompt, options), self.name)
         except ContextOverflow:
             self.cut = "context"
             return Reply("", final=True)
         sample = reply.sample or Sample()
-        room, limit = self._room(len(sample.prompt_ids) or reply.usage.prompt_tokens)
+        room, limit = self._room(_prompt_length(reply))
         if room < _length(reply):
             self.cut, fitting = limit, max(0, int(room))
             shorter = replace(
@@ -163,23 +152,26 @@ class EpisodeSampler:
                 prompt_ids=sample.prompt_ids[: self.limits.context],
             )
             return replace(reply, sample=reply.sample and shorter, final=True)
-        self.cut = "reply" if "length" in (reply.finish_reason, sample.finish_reason) else None
-        return replace(reply, final=self.cut is not None)
+        is_cut = "length" in (reply.finish_reason, sample.finish_reason)
+        self.cut = "reply" if is_cut else None
+        return replace(reply, final=is_cut)
 
     def _room(self, prompt: int) -> tuple[float, Cut]:
         """Return how many tokens may follow a prompt of that length, and the limit that decides
         it."""
-        first = prompt if self.first is None else self.first
-        left: list[tuple[float, Cut]] = [(float("inf"), "tokens")]
-        if self.limits.reply_tokens is not None:
-            left.append((self.limits.reply_tokens, "reply"))
-        if self.limits.tokens is not None:
+        rooms: list[tuple[float, Cut]] = [(float("inf"), "tokens")]
+        limits, observed = self.limits, 0
+        if limits.reply_tokens is not None:
+            rooms.append((limits.reply_tokens, "reply"))
+        if limits.tokens is not None:
+            if self.first is not None:
+                observed = prompt - self.first
             # a template that drops earlier reasoning makes the prompt shorter
             sampled = sum(map(_length, self.replies))
-            left.append((self.limits.tokens - max(prompt - first, sampled), "tokens"))
-        if self.limits.context is not None:
-            left.append((self.limits.context - prompt, "context"))
-        return min(left)
+            rooms.append((limits.tokens - max(observed, sampled), "tokens"))
+        if limits.context is not None:
+            rooms.append((limits.context - prompt, "context"))
+        return min(rooms)
 
 
 def _length(reply: Reply) -> int:
@@ -187,24 +179,21 @@ def _length(reply: Reply) -> int:
     return len((reply.sample or Sample()).token_ids) or reply.usage.completion_tokens
 
 
-@dataclass
+def _prompt_length(reply: Reply) -> int:
+    """Return the number of tokens of a reply's prompt."""
+    return len((reply.sample or Sample()).prompt_ids) or reply.usage.prompt_tokens
+
+
 class Served:
     """A model that is asked with messages, from many threads at once."""
 
-    model: Model
+    def __init__(self, model: Model, limits: RolloutLimits) -> None:
+        self.model, self.limits, self.name = model, limits, model.name
 
-    @property
-    def name(self) -> str:
-        return self.model.name
+    def encode(self, *question: Any) -> None:
+        """Only the server knows the ids of a question."""
 
-    def encode(
-        self, messages: Sequence[Message], known: Sequence[Conversation], tools: Sequence[Tool]
-    ) -> None:
-        return None
-
-    def ask(
-        self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]
-    ) -> Reply:
+    def ask(self, messages: Sequence[Message], prompt: object, options: dict[str, Any]) -> Reply:
         return self.model.complete(messages, **options)
 
     def note_end(self) -> None:
@@ -222,14 +211,20 @@ class Asked:
     name: str = "policy"
 
     def encode(
-        self, messages: Sequence[Message], known: Sequence[Conversation], tools: Sequence[Tool]
+        self,
+        messages: Sequence[Message],
+        conversations: Sequence[Conversation],
+        tools: Sequence[Tool],
     ) -> tuple[int, ...]:
+        """Return the ids of a question."""
         asked, chat = list(messages), self._chat(tools)
-        prefixes = [(earlier, ids) for earlier, ids in known if earlier == asked[: len(earlier)]]
-        if not prefixes:
+        longest, ids = 0, tuple[int, ...]()
+        for earlier, earlier_ids in conversations:
+            if len(earlier) > longest and earlier == asked[: len(earlier)]:
+                longest, ids = len(earlier), earlier_ids
+        if not longest:
             return tuple(chat.encode(asked))
-        earlier, ids = max(prefixes, key=lambda prefix: len(prefix[0]))
-        return tuple(chat.append(list(ids), asked, len(earlier)))
+        return tuple(chat.append(list(ids), asked, longest))
 
     def ask(
         self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]
@@ -241,19 +236,11 @@ class Asked:
         text, calls = chat.decode(ids), tuple[ToolCall, ...]()
         if isinstance(chat, ToolChat):
             text, calls = chat.split(text)
-        ended = ids[-1:] and ids[-1] in getattr(chat, "end_ids", ())
-        full = (
-            self.limits.reply_tokens is not None
-            and len(ids) == self.limits.reply_tokens
-            and not ended
-        )
-        sample = Sample(
-            tuple(ids),
-            tuple(logprobs),
-            "length" if full else None,
-            version[0] if version else None,
-            prompt or (),
-        )
+        has_ended = ids[-1:] and ids[-1] in getattr(chat, "end_ids", ())
+        is_full = len(ids) == self.limits.reply_tokens and not has_ended
+        policy_version = version[0] if version else None
+        finish_reason = "length" if is_full else None
+        sample = Sample(tuple(ids), tuple(logprobs), finish_reason, policy_version, prompt or ())
         usage = Usage(len(sample.prompt_ids), len(ids))
         return Reply(text, usage, _with_new_ids(calls, messages), sample=sample)
 
@@ -270,28 +257,36 @@ class Asked:
         return chat
 
     def note_end(self) -> None:
+        """Note that an episode has ended."""
         self.put(None)
+
+
+Source = Served | Asked
+"""Where replies come from, and the limits of each rollout."""
 
 
 def _with_new_ids(calls: Sequence[ToolCall], messages: Sequence[Message]) -> tuple[ToolCall, ...]:
     """Return calls with ids that are new in the conversation, those of the policy if they are. An
     agent need not replace them, so that it continues the conversation with this reply."""
-    ids = {call["id"] for message in messages for call in message.get("tool_calls") or ()}
+    ids = set[str]()
+    for message in messages:
+        ids.update(call["id"] for call in message.get("tool_calls") or ())
     named = list[ToolCall]()
     for number, call in enumerate(calls):
-        is_new = call.id and call.id not in ids
-        named.append(call if is_new else replace(call, id=f"call{len(messages):03}{number:02}"))
-        ids.add(named[-1].id)
+        if not call.id or call.id in ids:
+            call = replace(call, id=f"call{len(messages):03}{number:02}")
+        named.append(call)
+        ids.add(call.id)
     return tuple(named)
 
 
 def require_sampled(answer: Any, count: int) -> list[Sampled]:
     """Return what `generate` returned as lists of numbers; `UsageError` for anything else."""
+    replies = list[tuple[list[int], list[float], Any]]()
     try:
-        replies = [
-            ([*map(index, ids)], [*map(float, logprobs)], version[0] if version else None)
-            for ids, logprobs, *version in answer
-        ]
+        for ids, logprobs, *version in answer:
+            policy_version = version[0] if version else None
+            replies.append(([*map(index, ids)], [*map(float, logprobs)], policy_version))
     except (TypeError, ValueError) as error:
         raise UsageError(
             "a reply is a pair of token ids and log-probabilities, or these and the version of the "
@@ -299,9 +294,11 @@ def require_sampled(answer: Any, count: int) -> list[Sampled]:
         ) from error
     if len(replies) != count:
         raise UsageError(f"generate returned {len(replies)} replies to {count} prompts")
-    for ids, logprobs, version in replies:
-        if not (version is None or type(version) in (str, int)):
-            raise UsageError(f"the version of a policy is a text or whole number, not {version!r}")
+    for ids, logprobs, policy_version in replies:
+        if policy_version is not None and type(policy_version) not in (str, int):
+            raise UsageError(
+                f"the version of a policy is a text or whole number, not {policy_version!r}"
+            )
         if (
             len(logprobs) not in (0, len(ids))
             or not all(map(is_number, (*ids, *logprobs)))

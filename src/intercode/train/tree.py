@@ -7,7 +7,7 @@ widths (2, 3)       root ─┬─ first action ─┬─ …
                                            ├─ …
                                            └─ …
 
-Each fork copies the living world: files and processes. The agent's generator is driven again with
+Each fork copies the live sandbox: files and processes. The agent's generator is driven again with
 the replies and steps so far, which costs nothing. A node's reward is the mean of the rollouts below
 it.
 """
@@ -18,7 +18,7 @@ import statistics
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,7 @@ from intercode.errors import ForkError
 from intercode.runner.env_forks import Playable
 from intercode.runner.warm_env import WarmEnv
 from intercode.runs.segments import Segment, segments_of
-from intercode.train.jobs import Rollout
+from intercode.train.jobs import Order, Rollout
 from intercode.train.sampling import EpisodeSampler
 
 
@@ -69,36 +69,39 @@ class _Branch:
     future: Future[Rollout] | None = None
 
 
-Start = Callable[..., Future[Rollout]]
-
-
 class Growth:
-    """A tree while it is played; `start` plays a branch."""
+    """A tree while it is played: `play` plays a branch, which is the order of the tree with its own
+    sampler and environment."""
 
-    def __init__(self, start: Start, widths: Sequence[int], seed: int) -> None:
-        self._start, self.widths, self._seed = start, widths, seed
+    def __init__(
+        self, order: Order, widths: Sequence[int], play: Callable[[Order], Future[Rollout]]
+    ) -> None:
+        self._order, self.widths, self._play = order, widths, play
         self.branches: list[_Branch] = []
         self._lock = threading.Lock()
 
-    def add(
-        self, branch: _Branch, sampler: EpisodeSampler | None = None, env: Playable | None = None
-    ) -> None:
+    def add(self, branch: _Branch, sampler: EpisodeSampler, env: Playable | None = None) -> None:
         """Play a branch; `env` is the fork on which it continues."""
         with self._lock:
-            number = len(self.branches)
+            sampler = sampler.fork(self._order.seed + len(self.branches))
             self.branches.append(branch)
-        branch.future = self._start(
-            sampler=sampler and sampler.fork(self._seed + number),
-            env=env and WarmEnv(lambda: env, env),
-            wrap=lambda world, asked: _ForkingEnv(world, asked, self, branch),
+        branch.future = self._play(
+            replace(
+                self._order,
+                sampler=sampler,
+                env=WarmEnv(lambda: env, env) if env else None,
+                wrap=partial(_ForkingEnv, sampler, self, branch),
+                turns=[],
+            )
         )
 
     def begin(self) -> None:
-        self.add(_Branch())
+        self.add(_Branch(), self._order.sampler)
 
-    def futures(self) -> list[Future[Rollout]]:
+    def unfinished(self) -> list[Future[Rollout]]:
         with self._lock:
-            return [branch.future for branch in self.branches if branch.future]
+            futures = [branch.future for branch in self.branches]
+        return [future for future in futures if future and not future.done()]
 
     def tree(self) -> Tree:
         """Return the tree when all futures are done."""
@@ -112,12 +115,9 @@ class _ForkingEnv:
     of its first actions."""
 
     def __init__(
-        self, env: Playable, sampler: EpisodeSampler, growth: Growth, branch: _Branch
+        self, sampler: EpisodeSampler, growth: Growth, branch: _Branch, env: Playable
     ) -> None:
-        self._env = env
-        self._sampler = sampler
-        self._growth = growth
-        self._branch = branch
+        self._env, self._sampler, self._growth, self._branch = env, sampler, growth, branch
         self._taken = 0
 
     def __getattr__(self, name: str) -> Any:

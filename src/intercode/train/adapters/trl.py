@@ -44,6 +44,7 @@ from intercode.runner.episode import UNSCORED
 from intercode.submission import submitting
 from intercode.train import Chat, Job, Rollout, RolloutLimits, RolloutPool, Sampler, hf_chat
 from intercode.train.shaping import training_reward, warn_of_shaped
+from intercode.types import Task
 from intercode.user import facets_of
 
 T = TypeVar("T")
@@ -67,7 +68,9 @@ class Rollouts:
         self.seed, self.chat, self.sampler = 0, chat, sampler
         limits = limits or RolloutLimits(reply_tokens=512)
         self.pool = RolloutPool(factory, agent, limits=limits, shaped=shaped)
-        self.tasks = [task for world in self.pool.worlds for task in world.tasks]
+        self.tasks = list[Task]()
+        for setting in self.pool.settings:
+            self.tasks += setting.tasks
 
     def dataset(self) -> Any:
         return Dataset.from_list([{"prompt": task.id} for task in self.tasks])

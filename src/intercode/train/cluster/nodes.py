@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from intercode.errors import SandboxError, UsageError
@@ -17,11 +19,11 @@ _ENDS = ("exit", "died", "dead")
 _VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 
+@dataclass
 class RayHost:
     """An actor."""
 
-    def __init__(self, actor: Any) -> None:
-        self.actor = actor
+    actor: Any
 
     def call(self, method: str, *arguments: Any) -> Any:
         return getattr(self.actor, method).remote(*arguments)
@@ -77,25 +79,25 @@ class RayCluster:
         `--num-cpus 0` plays nothing."""
         import ray
 
-        every: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-        living = list[Node]()
-        rows = [row for row in every if row["Alive"] and row["Resources"].get("CPU")]
-        names = [row["NodeName"] for row in rows]
-        for row, name in zip(rows, names, strict=True):
-            resources, short = row["Resources"], row["NodeID"][:6]
-            unique = name if names.count(name) == 1 else f"{name}/{short}"
-            living.append(
-                Node(row["NodeID"], unique, int(resources["CPU"]), int(resources.get("memory", 0)))
-            )
+        living, names = list[Node](), Counter[str]()
+        for row in ray.nodes():  # type: ignore[no-untyped-call]
+            resources = row["Resources"]
+            if row["Alive"] and resources.get("CPU"):
+                names[row["NodeName"]] += 1
+                cores, memory = int(resources["CPU"]), int(resources.get("memory", 0))
+                living.append(Node(row["NodeID"], row["NodeName"], cores, memory))
+        for n, node in enumerate(living):
+            if names[node.name] > 1:
+                living[n] = replace(node, name=f"{node.name}/{node.id[:6]}")
         return sorted(living, key=lambda node: node.name)
 
-    def start(self, node: Node, kind: type, *arguments: Any, calls: int) -> RayHost:
+    def start(self, node: Node, kind: type, argument: Any, calls: int) -> RayHost:
         import ray
 
         remote: Any = ray.remote(kind).options(
             **_there(node), max_restarts=0, max_task_retries=0, max_concurrency=calls
         )
-        return RayHost(remote.remote(*arguments))
+        return RayHost(remote.remote(argument))
 
     def wait(self, calls: Sequence[Any], seconds: float) -> list[Any]:
         import ray

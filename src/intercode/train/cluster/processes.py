@@ -23,9 +23,10 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import cloudpickle
@@ -80,8 +81,8 @@ class Call(Future[Any]):
 class ProcessHost:
     """A host and its process."""
 
-    def __init__(self, kind: type, arguments: tuple[Any, ...], calls: int) -> None:
-        content = cloudpickle.dumps((kind, arguments, calls))
+    def __init__(self, kind: type, argument: Any, calls: int) -> None:
+        content = cloudpickle.dumps((kind, argument, calls))
         near, far = socket.socketpair()
         argv = [sys.executable, "-c", _PROGRAM, str(far.fileno()), *sys.path]
         with far:
@@ -89,8 +90,7 @@ class ProcessHost:
                 argv, pass_fds=[far.fileno()], stdin=subprocess.DEVNULL, process_group=0
             )
         self._connection, self._numbers = _Connection(near), itertools.count(1)
-        self._calls: dict[int, Call] = {}
-        self._why_ended, self._lock = "", threading.Lock()
+        self._calls, self._why_ended, self._lock = dict[int, Call](), "", threading.Lock()
         threading.Thread(target=self._receive, name="intercode-host", daemon=True).start()
         self._send(0, content)
 
@@ -157,24 +157,28 @@ class LocalCluster:
     def living_nodes(self) -> list[Node]:
         return self._nodes
 
-    def start(self, node: Node, kind: type, *arguments: Any, calls: int) -> ProcessHost:
-        return ProcessHost(kind, arguments, calls)
+    def start(self, node: Node, kind: type, argument: Any, calls: int) -> ProcessHost:
+        """Start a host with an object `kind(argument)`; it answers `calls` calls at once."""
+        return ProcessHost(kind, argument, calls)
 
     def wait(self, calls: Sequence[Call], seconds: float) -> list[Call]:
+        """Return the calls that have ended, when one has or the time is up."""
         wait(calls, timeout=seconds, return_when=FIRST_COMPLETED)
         return [call for call in calls if call.done()]
 
     def result(self, call: Call) -> Any:
+        """Wait for a call, and return its value. Raises `Lost`."""
         return call.result()
 
     def end(self, hosts: Sequence[ProcessHost], seconds: float = 0.0) -> None:
+        """End hosts with their sandboxes; before that, give them some seconds to clean up."""
         if seconds:
             wait([host.call("end", seconds) for host in hosts], timeout=seconds + 0.5)
         for host in hosts:
             host.kill()
 
     def close(self) -> None:
-        pass
+        """Leave the cluster."""
 
 
 def serve(descriptor: int) -> None:
@@ -183,24 +187,21 @@ def serve(descriptor: int) -> None:
     first = connection.receive()
     if first is None:
         os._exit(1)
-    kind, arguments, calls = pickle.loads(first[1])
-    served, threads = kind(*arguments), ThreadPoolExecutor(calls)
+    kind, argument, calls = pickle.loads(first[1])
+    served, threads = kind(argument), ThreadPoolExecutor(calls)
     replies: dict[int, queue.SimpleQueue[bytes]] = {}
 
-    def asking(number: int) -> Callable[[Any], Any]:
-        inbox = replies[number] = queue.SimpleQueue()
-
-        def ask(question: Any) -> Any:
-            connection.send(number, pickle.dumps((True, question)))
-            return pickle.loads(inbox.get())
-
-        return ask
+    def ask(number: int, question: Any) -> Any:
+        connection.send(number, pickle.dumps((True, question)))
+        return pickle.loads(replies[number].get())
 
     def answer(number: int, content: bytes) -> None:
         try:
             method, arguments, asks = pickle.loads(content)
-            more = (asking(number),) if asks else ()
-            value = pickle.dumps((False, getattr(served, method)(*arguments, *more)))
+            if asks:
+                replies[number] = queue.SimpleQueue()
+                arguments += (partial(ask, number),)
+            value = pickle.dumps((False, getattr(served, method)(*arguments)))
         except BaseException as error:  # such as a value that cannot be pickled
             value = pickle.dumps((False, as_value(error)))
         replies.pop(number, None)

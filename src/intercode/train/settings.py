@@ -25,12 +25,20 @@ class Setting:
     def __init__(
         self, factory: Factory, tasks: Sequence[Task], agent: str | Agent | Strategy, turns: int
     ) -> None:
-        self.factory, self.tasks = partial(_without_turn_limit, factory), list(tasks)
+        self._make, self.tasks = factory, list(tasks)
         self.by_id = {task.id: task for task in tasks}
         with closing(self.factory()) as env:
             self._remake = partial(strategy_of, env, agent, self.tasks)
             self.strategy = self._remake(turns)
         self._turns, self._others = turns, dict[int, Strategy]()
+
+    def factory(self) -> Playable:
+        """Return a new environment that does not count turns: the pool does, and scores the state
+        after the last one."""
+        env = self._make()
+        if isinstance(env, InterCodeEnv):
+            env.max_turns = None
+        return env
 
     def strategy_for(self, turns: int) -> Strategy:
         """Return the strategy of an episode of that many turns, which its prompt may name."""
@@ -41,20 +49,22 @@ class Setting:
         return self._others[turns]
 
 
-def find_task(worlds: Sequence[Setting], task: Task | str) -> tuple[Task, Setting]:
-    """Return a task and its world. Raises `UsageError` if no task has this id, and if tasks of
-    several worlds have it: then the `Task` itself is to be given.
+def find_task(settings: Sequence[Setting], task: Task | str) -> tuple[Task, Setting]:
+    """Return a task and its setting. Raises `UsageError` if no task has this id, and if tasks of
+    several settings have it: then the `Task` itself is to be given.
 
-    With one world, a `Task` need not be one of its tasks.
+    With one setting, a `Task` need not be one of its tasks.
     """
-    name = task if isinstance(task, str) else task.id
-    same = [(world.by_id[name], world) for world in worlds if name in world.by_id]
     if isinstance(task, Task):
-        if len(worlds) == 1:
-            return task, worlds[0]
-        same = [pair for pair in same if pair[0] is task] or [
-            pair for pair in same if pair[0] == task
-        ]
+        if len(settings) == 1:
+            return task, settings[0]
+        name = task.id
+    else:
+        name = task
+    same = [(setting.by_id[name], setting) for setting in settings if name in setting.by_id]
+    if isinstance(task, Task):
+        identical = [pair for pair in same if pair[0] is task]
+        same = identical or [pair for pair in same if pair[0] == task]
     if not same:
         raise UsageError(f"no task has the id {name!r}")
     if len(same) > 1:
@@ -70,23 +80,13 @@ def strategy_of(
     """Return the strategy of an agent, for an environment's language and prompts."""
     if isinstance(agent, Agent):
         return agent.strategy
-    folder = (
-        attribute_path(type(env), "prompts")
-        if isinstance(env, InterCodeEnv)
-        else getattr(env, "prompts", None)
-    )
+    if isinstance(env, InterCodeEnv):
+        folder = attribute_path(type(env), "prompts")
+    else:
+        folder = getattr(env, "prompts", None)
     prompts = Path(folder) if folder else None
     language = getattr(env, "language", PLAIN)
     if not isinstance(agent, str):
         name = strategy_name(agent)
         return own_agent(name, agent, language=language, turns=turns, prompts=prompts).strategy
     return make_agent(agent, tasks=tasks, language=language, turns=turns, prompts=prompts).strategy
-
-
-def _without_turn_limit(factory: Factory) -> Playable:
-    """Return a new environment that does not count turns: the pool does, and scores the state after
-    the last one."""
-    env = factory()
-    if isinstance(env, InterCodeEnv):
-        env.max_turns = None
-    return env
