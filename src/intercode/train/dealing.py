@@ -19,11 +19,11 @@ import os
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from intercode.env import EnvFactory
 from intercode.errors import DataError, UsageError
@@ -49,22 +49,12 @@ Signal = Literal["mixed", "solved", "failed", "lost"]
 """The result of a group: rewards differ, all succeeded, none did, or no rollout has a reward."""
 
 
-@dataclass
-class Rate:
-    """Successes among rollouts, of which old ones count less: half of it after `window` others."""
+class Rate(NamedTuple):
+    """Successes among rollouts, as they counted when the rollout number `at` was noted."""
 
     wins: float = 0.0
     plays: float = 0.0
     at: int = 0
-
-    def faded(self, now: int, window: int) -> tuple[float, float]:
-        """Return successes and rollouts as they count now."""
-        factor = 0.5 ** ((now - self.at) / window)
-        return self.wins * factor, self.plays * factor
-
-    def note(self, win: float, now: int, window: int) -> None:
-        wins, plays = self.faded(now, window)
-        self.wins, self.plays, self.at = wins + win, plays + 1, now
 
 
 @dataclass(frozen=True)
@@ -161,8 +151,9 @@ class Sampler:
                 continue
             self._rollouts += 1
             for name in (entry.name, entry.kind, entry.level):
-                rate = self._rates.setdefault(name, Rate())
-                rate.note(float(rollout.episode.success), self._rollouts, self.window)
+                wins, plays = self._counts(name)
+                wins += rollout.episode.success
+                self._rates[name] = Rate(wins, plays + 1, self._rollouts)
         for group in list(self._open)[:-REMEMBERED]:
             del self._open[group]
 
@@ -240,7 +231,7 @@ class Sampler:
             "seed": self.seed,
             "groups": self._groups,
             "rollouts": self._rollouts,
-            "rates": {name: astuple(rate) for name, rate in self._rates.items()},
+            "rates": self._rates,
         }
         draft = Path(f"{path}.new")
         draft.write_text(json.dumps(state, indent=1))
@@ -293,8 +284,10 @@ class Sampler:
         return [candidates[keys[n % len(keys)][1]] for n in range(count)]
 
     def _counts(self, name: str) -> tuple[float, float]:
-        """Return successes and rollouts as they count now."""
-        return self._rates.get(name, Rate()).faded(self._rollouts, self.window)
+        """Return successes and rollouts as they count now: half after `window` others."""
+        rate = self._rates.get(name, Rate())
+        factor = 0.5 ** ((self._rollouts - rate.at) / self.window)
+        return rate.wins * factor, rate.plays * factor
 
     def _mean_of_kind(self, entry: _Entry) -> float:
         """Return the expected pass rate of a task of a kind, of which nothing else is known."""

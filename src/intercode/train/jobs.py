@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from intercode.agents import Strategy
 from intercode.runner.budget import BudgetTracker
@@ -24,6 +24,10 @@ class Job(NamedTuple):
     task: Task | str
     seed: int = 0
     group: int = 0
+
+
+JobLike = Job | tuple[Any, ...]
+"""A job, or a tuple of its fields."""
 
 
 @dataclass(frozen=True, slots=True)

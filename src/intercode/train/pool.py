@@ -26,7 +26,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from intercode.agents import Agent, Strategy
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import prepare
 from intercode.errors import SandboxError, UsageError
@@ -39,10 +38,10 @@ from intercode.runner.warm_env import WarmEnv
 from intercode.runs.segments import segments_of
 from intercode.train.batching import Batches, Generate, Pace, Wait
 from intercode.train.chat import Chat
-from intercode.train.jobs import Group, Job, Order, Rollout
+from intercode.train.jobs import Group, Job, JobLike, Order, Rollout
 from intercode.train.lent import GenerateOne, LentEpisode
 from intercode.train.sampling import Asked, Cut, EpisodeSampler, RolloutLimits, Served, Source
-from intercode.train.settings import Factory, Setting, find_task, strategy_of
+from intercode.train.settings import AnyAgent, Factory, Setting, find_task, strategy_of
 from intercode.train.shaping import training_reward, warn_of_shaped
 from intercode.train.stats import PoolStats, Tally
 from intercode.train.tree import Growth, Tree
@@ -70,7 +69,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
     def __init__(
         self,
         factory: Factory | Sequence[Factory],
-        agent: str | Agent | Strategy = "try_again",
+        agent: AnyAgent = "try_again",
         *,
         envs: int = 64,
         hosts: int | None = None,
@@ -186,7 +185,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
 
     def run(
         self,
-        jobs: Iterable[Job | tuple[Any, ...]],
+        jobs: Iterable[JobLike],
         model: Model,
         *,
         limits: RolloutLimits | None = None,
@@ -228,7 +227,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
 
     def run_batch(
         self,
-        jobs: Iterable[Job | tuple[Any, ...]],
+        jobs: Iterable[JobLike],
         generate: Generate,
         chat: Chat,
         *,
@@ -263,7 +262,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
 
     async def play(
         self,
-        job: Job | tuple[Any, ...],
+        job: JobLike,
         model: Model | None = None,
         *,
         generate: GenerateOne | None = None,
@@ -298,7 +297,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
 
     def episode(
         self,
-        job: Job | tuple[Any, ...],
+        job: JobLike,
         chat: Chat | None = None,
         *,
         limits: RolloutLimits | None = None,
@@ -317,14 +316,14 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         self._lent.add(lent)
         return lent
 
-    def tree(self, job: Job | tuple[Any, ...], model: Model | None = None, **options: Any) -> Tree:
+    def tree(self, job: JobLike, model: Model | None = None, **options: Any) -> Tree:
         """Play one job as a tree, as `trees` does."""
         (tree,) = self.trees([job], model, **options)
         return tree
 
     def trees(
         self,
-        jobs: Iterable[Job | tuple[Any, ...]],
+        jobs: Iterable[JobLike],
         model: Model | None = None,
         *,
         widths: Sequence[int] = (4, 2, 2),
@@ -386,9 +385,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         self._trackers.add(tracker)
         return tracker
 
-    def _order(
-        self, job: Job | tuple[Any, ...], source: Source, tracker: BudgetTracker, tag: str
-    ) -> Order:
+    def _order(self, job: JobLike, source: Source, tracker: BudgetTracker, tag: str) -> Order:
         """Return the order of a job. Raises `UsageError` if it is not a job of this pool."""
         fields = job if isinstance(job, tuple) and 1 <= len(job) <= 3 else (job,)
         job = Job(*fields)
@@ -483,7 +480,7 @@ def rollout(
     task: Task | str,
     *,
     env: str | EnvFactory | InterCodeEnv = "bash",
-    agent: str | Agent | Strategy = "try_again",
+    agent: AnyAgent = "try_again",
     model: str | Model,
     base_url: str | None = None,
     api_key: str | None = None,

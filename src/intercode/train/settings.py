@@ -17,13 +17,15 @@ from intercode.runner.strategy_driver import strategy_name
 from intercode.types import Task
 
 Factory = Callable[[], Playable]
+AnyAgent = str | Agent | Strategy
+"""A name of `intercode.agents`, an agent or a strategy."""
 
 
 class Setting:
     """One factory of environments, its tasks, and the agent's strategy for them."""
 
     def __init__(
-        self, factory: Factory, tasks: Sequence[Task], agent: str | Agent | Strategy, turns: int
+        self, factory: Factory, tasks: Sequence[Task], agent: AnyAgent, turns: int
     ) -> None:
         self._make, self.tasks = factory, list(tasks)
         self.by_id = {task.id: task for task in tasks}
@@ -74,9 +76,7 @@ def find_task(settings: Sequence[Setting], task: Task | str) -> tuple[Task, Sett
     return same[0]
 
 
-def strategy_of(
-    env: Playable, agent: str | Agent | Strategy, tasks: Sequence[Task], turns: int
-) -> Strategy:
+def strategy_of(env: Playable, agent: AnyAgent, tasks: Sequence[Task], turns: int) -> Strategy:
     """Return the strategy of an agent, for an environment's language and prompts."""
     if isinstance(agent, Agent):
         return agent.strategy

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import statistics
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -59,12 +60,12 @@ class _Branch:
     """A leaf that grows. At fork number n it took branch `path[n]`, when `replies[n]` replies had
     come."""
 
-    path: list[int] = field(default_factory=list)
-    replies: list[int] = field(default_factory=list)
-    first: Any = None
+    path: list[int]
+    replies: list[int]
+    first: Any
     """The result of `reset`; `steps` contains the results of the actions so far."""
-    steps: list[Any] = field(default_factory=list)
-    values: dict[int, float | None] = field(default_factory=dict)
+    steps: list[Any]
+    values: dict[int, float | None]
     """The reward that a submission would have earned after this many steps."""
     future: Future[Rollout] | None = None
 
@@ -96,7 +97,7 @@ class Growth:
         )
 
     def begin(self) -> None:
-        self.add(_Branch(), self._order.sampler)
+        self.add(_Branch([], [], None, [], {}), self._order.sampler)
 
     def unfinished(self) -> list[Future[Rollout]]:
         with self._lock:
@@ -124,17 +125,20 @@ class _ForkingEnv:
         if name == "fork":
             raise AttributeError(name)  # an agent that forks by itself cannot be driven again
         attribute = getattr(self._env, name)
-        return partial(self._value, attribute) if name == "value" else attribute
+        if name == "value":
+            return partial(self._value, attribute)
+        return attribute
 
     def _value(self, value: Callable[[], float | None]) -> float | None:
         """Return the value of the state after the last step, which may be a recorded one."""
-        if self._taken not in self._branch.values:
-            self._branch.values[self._taken] = value()
-        return self._branch.values[self._taken]
+        values = self._branch.values
+        if self._taken not in values:
+            values[self._taken] = value()
+        return values[self._taken]
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+    def reset(self, **options: Any) -> Any:
         if self._branch.first is None:
-            self._branch.first = self._env.reset(seed=seed, options=options)
+            self._branch.first = self._env.reset(**options)
             self._fork()
         return self._branch.first
 
@@ -152,7 +156,7 @@ class _ForkingEnv:
         branch, depth = self._branch, len(self._branch.steps)
         if depth >= len(self._growth.widths):
             return
-        path, replies = list(branch.path), [*branch.replies, len(self._sampler.replies)]
+        path, replies = branch.path, [*branch.replies, len(self._sampler.replies)]
         branch.path, branch.replies = [*path, 0], replies
         for number in range(1, self._growth.widths[depth]):
             try:
@@ -160,28 +164,24 @@ class _ForkingEnv:
             except ForkError:  # a job of the agent cannot be copied: the branch continues alone
                 return
             steps, values = list(branch.steps), dict(branch.values)
-            self._growth.add(
-                _Branch([*path, number], list(replies), branch.first, steps, values),
-                self._sampler,
-                copy,
-            )
+            fork = _Branch([*path, number], replies, branch.first, steps, values)
+            self._growth.add(fork, self._sampler, copy)
 
 
 def _node(leaves: Sequence[tuple[_Branch, Rollout]], depth: int) -> Node:
     """Return the node of leaves that took the same branches at their first `depth` forks."""
     branch, rollout = leaves[0]
-    groups: dict[int, list[tuple[_Branch, Rollout]]] = {}
-    for leaf in leaves:
-        if len(leaf[0].path) > depth:
-            groups.setdefault(leaf[0].path[depth], []).append(leaf)
+    groups = defaultdict[int, list[tuple[_Branch, Rollout]]](list)
+    rollouts, rewards = list[Rollout](), list[float]()
+    for leaf, leaf_rollout in leaves:
+        rollouts.append(leaf_rollout)
+        if leaf_rollout.reward is not None:
+            rewards.append(leaf_rollout.reward)
+        if len(leaf.path) > depth:
+            groups[leaf.path[depth]].append((leaf, leaf_rollout))
     asked = [place for place, turn in enumerate(rollout.episode.turns) if turn.ask is not None]
-    first = branch.replies[depth - 1] if depth else 0
-    last = branch.replies[depth] if groups else len(asked)
-    rollouts = tuple(leaf[1] for leaf in leaves)
-    rewards = [leaf.reward for leaf in rollouts if leaf.reward is not None]
-    return Node(
-        segments_of(rollout.episode.turns, asked[first:last]),
-        statistics.fmean(rewards) if rewards else None,
-        tuple(_node(group, depth + 1) for group in groups.values()),
-        rollouts,
-    )
+    first, last = [0, *branch.replies, len(asked)][depth : depth + 2]
+    segments = segments_of(rollout.episode.turns, asked[first:last])
+    children = tuple(_node(group, depth + 1) for group in groups.values())
+    reward = statistics.fmean(rewards) if rewards else None
+    return Node(segments, reward, children, tuple(rollouts))

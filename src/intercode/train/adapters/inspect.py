@@ -50,16 +50,12 @@ class InspectModel:
             if isinstance(error, util.LimitExceededError):
                 return Reply("", final=True)
             raise ModelError(f"{self.name}: {error}") from error
-        called = [
-            ToolCall(call.id, call.function, json.dumps(call.arguments))
-            for call in output.message.tool_calls or ()
-        ]
-        usage = (
-            Usage(output.usage.input_tokens, output.usage.output_tokens)
-            if output.usage
-            else Usage()
-        )
-        return Reply(output.completion, usage, tuple(called))
+        usage, calls = Usage(), list[ToolCall]()
+        if output.usage:
+            usage = Usage(output.usage.input_tokens, output.usage.output_tokens)
+        for call in output.message.tool_calls or ():
+            calls.append(ToolCall(call.id, call.function, json.dumps(call.arguments)))
+        return Reply(output.completion, usage, tuple(calls))
 
     async def _ask(self, messages: Any, tools: Sequence[Tool]) -> ModelOutput:
         offered = [ToolInfo(**tool["function"]) for tool in tools]
@@ -69,9 +65,11 @@ class InspectModel:
 @solver
 def play(pool: RolloutPool) -> Solver:
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        rollout = await pool.play((str(state.sample_id), state.epoch), model := InspectModel())
+        model = InspectModel()
+        rollout = await pool.play((str(state.sample_id), state.epoch), model)
         asked: Any = [turn.ask for turn in rollout.episode.turns if turn.ask]
-        state.messages = await messages_from_openai(list(asked[-1])) if asked else state.messages
+        if asked:
+            state.messages = await messages_from_openai(list(asked[-1]))
         state.metadata |= {
             "reward": rollout.reward,
             "shaped_reward": rollout.episode.reward,

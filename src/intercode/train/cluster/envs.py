@@ -34,7 +34,7 @@ from intercode.models import OpenAIModel
 from intercode.plugins import attribute_path
 from intercode.runs.store import differing_settings
 from intercode.train.cluster.base import Lost
-from intercode.train.cluster.host import OF_TASK, EnvHost, values_of
+from intercode.train.cluster.host import EnvHost, values_of
 from intercode.train.cluster.hosts import NodeHost, NodeHosts
 from intercode.train.cluster.shipping import TRAVELLING, Shipment, pack, unpack
 from intercode.train.jobs import Order
@@ -148,6 +148,8 @@ class HostEnvs(AbstractContextManager["HostEnvs"]):
 class HostEnv:
     """An environment in a host, as `episode.play` needs it."""
 
+    protocol: str
+
     def __init__(self, owner: HostEnvs, factory: int) -> None:
         self._owner, self._factory, self._rollouts = owner, factory, itertools.count()
         self._open(owner.free_host())
@@ -160,20 +162,14 @@ class HostEnv:
         except BaseException:
             self._owner.count(host, -1)
             raise
-        self.protocol: str = attributes["protocol"]
-        self.submission, self.language = attributes["submission"], attributes["language"]
+        vars(self).update(attributes)
         self.prompts: str | None = self._owner.prompts or attributes["prompts"]
-        self.takes_answer, self.takes_questions = False, False
-        self.no_value, self._closed = "", False
+        self.takes_answer = self.takes_questions = self._closed = False
+        self.no_value = ""
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         self._move()
-        (observation, info), attributes = self._call("reset", seed=seed, options=options)
-        for name in OF_TASK:
-            setattr(self, name, attributes[name])
-        return observation, info
+        return self._call("reset", seed=seed, options=options)
 
     def _move(self) -> None:
         """Move to another host if this one has too many environments, or was lost."""
@@ -183,17 +179,14 @@ class HostEnv:
                 self.close()
             self._open(host)
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = self._call("step", action)[0]
-        return observation, reward, terminated, truncated, info
+    def step(self, action: str) -> Any:
+        return self._call("step", action)
 
-    def outcomes(self) -> dict[str, Any]:
-        outcomes: dict[str, Any] = self._call("outcomes")[0]
-        return outcomes
+    def outcomes(self) -> Any:
+        return self._call("outcomes")
 
-    def value(self) -> float | None:
-        value: float | None = self._call("value")[0]
-        return value
+    def value(self) -> Any:
+        return self._call("value")
 
     def play_rollout(self, order: Order) -> Episode:
         """Play a rollout; in the host, if it can be."""
@@ -264,7 +257,7 @@ class HostEnv:
 
     def fork(self, *, replay: bool = False) -> Self:
         fork = copy.copy(self)
-        fork._number, _ = self._call("fork", replay=replay)
+        fork._number = self._call("fork", replay=replay)
         self._owner.count(self._host, 1)
         return fork
 
@@ -280,7 +273,10 @@ class HostEnv:
         return self._owner.result(self._host, self._actor, call)
 
     def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
-        return self._ask("call", self._number, method, arguments, options)
+        """Return what a method returns, and take over the attributes that it changes."""
+        value, attributes = self._ask("call", self._number, method, arguments, options)
+        vars(self).update(attributes)
+        return value
 
 
 class RayEnvs(HostEnvs):

@@ -43,8 +43,6 @@ Key = tuple[str, int]
 Result = Episode | Key | IntercodeError | Usage
 """A finished episode; a job that was not begun, because the run stops; the mistake that ends the
 run; or what the replies since the last exchange used."""
-OF_TASK = ("takes_answer", "takes_questions", "no_value")
-"""Attributes of an environment that depend on its task."""
 WAIT = 1.0
 """Seconds that an exchange waits for a result."""
 
@@ -204,7 +202,11 @@ class EnvHost:
                 del self._envs[number]
             value = getattr(env, method)(*arguments, **options)
             if method == "reset":
-                attributes = {name: getattr(env, name) for name in OF_TASK}
+                attributes = {
+                    "takes_answer": env.takes_answer,
+                    "takes_questions": env.takes_questions,
+                    "no_value": env.no_value,
+                }
             if method == "fork":
                 value = self._number(value)
             return value, attributes

@@ -151,36 +151,26 @@ def examine_nodes(on: str) -> list[Finding]:
     cluster = RayCluster(on)
     try:
         nodes = cluster.living_nodes()
-        asked = [
-            ray.remote(_examine).options(**_there(node), max_retries=0).remote() for node in nodes
-        ]
-        findings = []
-        for node, answer in zip(nodes, asked, strict=True):
-            size = f"{node.cores} cores, {node.memory / GIB:.0f} GiB"
+        answers = list[Any]()
+        for node in nodes:
+            examine = ray.remote(try_sandbox).options(**_there(node), max_retries=0)
+            answers.append(examine.remote())
+        findings = list[Finding]()
+        for node, answer in zip(nodes, answers, strict=True):
             try:
-                ok, detail, repair = ray.get(answer, timeout=120)
+                finding = ray.get(answer, timeout=120)
             except ray.exceptions.RayError as error:
-                ok = False
-                detail = str(error).strip().rpartition("\n")[2]
-                repair = "install intercode on this node"
-            holds = (
-                f"holds {max(1, min(node.memory // GIB, 2 * node.cores))} sandboxes, {detail}"
-                if ok
-                else detail
-            )
-            findings.append(Finding(node.name, ok, f"{size}; {holds}", repair))
-        return findings or [
-            Finding(
-                "nodes",
-                False,
-                "no node of the cluster has cores",
-                "ray start --address HOST:PORT on a node",
-            )
-        ]
+                last_line = str(error).strip().rpartition("\n")[2]
+                finding = Finding("", False, last_line, "install intercode on this node")
+            detail = f"{node.cores} cores, {node.memory / GIB:.0f} GiB; "
+            if finding.ok:
+                most = max(1, min(node.memory // GIB, 2 * node.cores))
+                detail += f"holds {most} sandboxes, "
+            detail += finding.detail
+            findings.append(finding._replace(what=node.name, detail=detail))
+        if not findings:
+            advice = "ray start --address HOST:PORT on a node"
+            findings.append(Finding("nodes", False, "no node of the cluster has cores", advice))
+        return findings
     finally:
         cluster.close()
-
-
-def _examine() -> tuple[bool | None, str, str]:
-    finding = try_sandbox()
-    return finding.ok, finding.detail, finding.repair

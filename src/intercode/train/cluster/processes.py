@@ -18,8 +18,6 @@ import os
 import pickle
 import queue
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -27,6 +25,7 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
+from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 import cloudpickle
@@ -38,35 +37,27 @@ _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[2:]; "
     "from intercode.train.cluster.processes import serve; serve(int(sys.argv[1]))"
 )
-_HEADER = struct.Struct("!QI")
-"""The length of a message and the number of its call."""
 
 
 class _Connection:
     """Messages of numbered calls. Any thread may send, one receives."""
 
-    def __init__(self, end: socket.socket) -> None:
-        self._socket, self._incoming = end, end.makefile("rb", 1 << 16)
-        self._lock = threading.Lock()
+    def __init__(self, end: Connection) -> None:
+        self._end, self._lock = end, threading.Lock()
 
     def send(self, number: int, content: bytes) -> None:
         """Raises `OSError` if the other side has ended."""
         with self._lock:
-            self._socket.sendall(_HEADER.pack(len(content), number) + content)
+            self._end.send((number, content))
 
-    def receive(self) -> tuple[int, bytes] | None:
+    def receive(self) -> Any:
         """Return the number and the content of a message; None if the other side has ended."""
-        with suppress(OSError):
-            header = self._incoming.read(_HEADER.size)
-            if len(header) == _HEADER.size:
-                length, number = _HEADER.unpack(header)
-                content = self._incoming.read(length)
-                return (number, content) if len(content) == length else None
+        with suppress(OSError, EOFError):
+            return self._end.recv()
         return None
 
     def close(self) -> None:
-        self._incoming.close()
-        self._socket.close()
+        self._end.close()
 
 
 class Call(Future[Any]):
@@ -83,7 +74,7 @@ class ProcessHost:
 
     def __init__(self, kind: type, argument: Any, calls: int) -> None:
         content = cloudpickle.dumps((kind, argument, calls))
-        near, far = socket.socketpair()
+        near, far = Pipe()
         argv = [sys.executable, "-c", _PROGRAM, str(far.fileno()), *sys.path]
         with far:
             self._process = subprocess.Popen(
@@ -183,7 +174,7 @@ class LocalCluster:
 
 def serve(descriptor: int) -> None:
     """Be a host: answer the parent's calls until its end of the socket closes."""
-    connection = _Connection(socket.socket(fileno=descriptor))
+    connection = _Connection(Connection(descriptor))
     first = connection.receive()
     if first is None:
         os._exit(1)
