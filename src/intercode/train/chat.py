@@ -22,7 +22,6 @@ Left out: other forms of calls than those of `CALL_FORMS` (Hermes and Qwen, Mist
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import threading
@@ -237,8 +236,10 @@ class _TemplateChat:
             expected = _bare(prompt) if keep_thoughts else start + reply
             after = self.render([*_OPENING, {**_ANSWER, "content": reply}, _NEXT])
             if not after.startswith(expected):
-                common = len(os.path.commonprefix([expected, after]))
-                around = slice(max(0, common - 20), common + 20)
+                at = 0
+                while after[at : at + 1] == expected[at]:
+                    at += 1
+                around = slice(max(0, at - 20), at + 20)
                 return expected[around], after[around]
         return None
 

@@ -61,10 +61,6 @@ def serve(
     deal: int | None,
     host: str,
     port: int,
-    turns: int,
-    context: int | None,
-    reply_tokens: int | None,
-    reply_seconds: float | None,
     **options: Any,
 ) -> None:
     """Play rollouts of ENV for a trainer that asks over HTTP.
@@ -88,14 +84,10 @@ def serve(
         raise shared.lacks_viewer("`serve`", error) from error
     if not base_url and not allow_base_url:
         raise UsageError("name a model server: --base-url URL, or --allow-base-url URL")
-    model_options = {
-        "temperature": options.pop("temperature"),
-        "max_tokens": reply_tokens,
-        "timeout": reply_seconds,
-        "logprobs": True,
-        "context": context,
-        **{name: options.pop(name) for name in ("request", "no_system", "keep_reasoning")},
-    }
+    limits = {name: options.pop(name) for name in ("turns", "reply_tokens", "context")}
+    model_options = {"logprobs": True, "timeout": options.pop("reply_seconds")}
+    for name in ("temperature", "request", "no_system", "keep_reasoning"):
+        model_options[name] = options.pop(name)
     set_token = os.environ.get("INTERCODE_SERVE_TOKEN")
     token = set_token or secrets.token_urlsafe(24)
     service = Service(
@@ -106,7 +98,7 @@ def serve(
         token,
         envs=envs,
         queue=queue,
-        limits=RolloutLimits(turns=turns, reply_tokens=reply_tokens, context=context),
+        limits=RolloutLimits(**limits),
         deal=deal,
     )
 

@@ -31,7 +31,7 @@ from intercode.envs import prepare
 from intercode.errors import SandboxError, UsageError
 from intercode.models import Model, OpenAIModel
 from intercode.runner.breaker import FAULTS_IN_A_ROW, Breaker
-from intercode.runner.budget import BudgetTracker, RunLimits
+from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
 from intercode.runner.run import hosts_here
 from intercode.runner.warm_env import WarmEnv
@@ -106,24 +106,24 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         # by default, only factories that can be sent
         if hosts is None and not all(getattr(make, "prepare_again", None) for make in factories):
             hosts = 1
-        makers, self.settings = factories, list[Setting]()
+        hosts, host_envs = hosts_here(hosts, envs), None
+        self.settings = list[Setting]()
         with ExitStack() as opened:
-            if hosts_here(hosts, envs) > 1:
-                from intercode.train.cluster.envs import (
-                    spread,
-                )  # imports all that plays an evaluation
+            if hosts > 1:
+                # only now, since this imports all that plays an evaluation
+                from intercode.train.cluster.envs import spread
 
-                there = spread(factories, hosts_here(hosts, envs), 2 * envs)
-                if there:
-                    opened.callback(there.close)
-                    makers = [partial(there.make, n) for n in range(len(factories))]
-            for factory, maker in zip(factories, makers, strict=True):
-                own_tasks = tasks or getattr(factory, "tasks", ())
+                host_envs = spread(factories, hosts, 2 * envs)
+            if host_envs:
+                opened.callback(host_envs.close)
+            for number, make in enumerate(factories):
+                maker = partial(host_envs.make, number) if host_envs else make
+                own_tasks = tasks or getattr(make, "tasks", ())
                 self.settings.append(Setting(maker, own_tasks, agent, self.limits.turns))
             self._hosts = opened.pop_all()
         self._workers = Workers(envs)
-        self._trackers: weakref.WeakSet[BudgetTracker] = weakref.WeakSet()
-        self._lent: weakref.WeakSet[LentEpisode] = weakref.WeakSet()
+        self._trackers = weakref.WeakSet[BudgetTracker]()
+        self._lent = weakref.WeakSet[LentEpisode]()
         # an outage of a moment fails all episodes that are played, and no later ones
         self._pace, self._tally, self._breaker = Pace(), Tally(), Breaker(envs + FAULTS_IN_A_ROW)
         self._warned = False
@@ -201,13 +201,12 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         early ends the episodes that are still played.
         """
         source = Served(model, limits or self.limits)
-        tracker, finished = self._tracker(source), queue.SimpleQueue[Future[Rollout]]()
-        waiting, playing = iter(jobs), 0
+        waiting, playing, finished = iter(jobs), 0, queue.SimpleQueue[Future[Rollout]]()
         newest: Group | None = None
         try:
             while True:
                 for job in itertools.islice(waiting, self.envs - playing):
-                    order = self._order(job, source, tracker, tag)
+                    order = self._order(job, source, tag)
                     self._tally.follow(newest, order.group)
                     newest = order.group
                     self._submit(order, self.retries).add_done_callback(finished.put)
@@ -223,7 +222,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             raise
         finally:
             self._tally.follow(newest, None)
-            tracker.stop("the caller left")
+            source.tracker.stop("the caller left")
 
     def run_batch(
         self,
@@ -249,15 +248,14 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         """
         batches = Batches(generate, self._pace, wait)
         source = Asked(batches.inbox.put, chat, limits or self.limits)
-        tracker = self._tracker(source)
         # a wrong job stops the batch before it begins
-        orders = [self._order(job, source, tracker, tag) for job in jobs]
+        orders = [self._order(job, source, tag) for job in jobs]
         futures = [self._submit(order, self.retries) for order in orders]
 
         def playing() -> int:
             return min(self.envs, sum(not future.done() for future in futures))
 
-        batches.serve(playing, tracker.stop)
+        batches.serve(playing, source.tracker.stop)
         return [self._checked(future.result()) for future in futures]
 
     async def play(
@@ -277,17 +275,15 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         reply as in `run_batch`, and what it raises is raised. Call `play` as often as you like; up
         to `envs` episodes are played at once.
         """
-        if (model is None) == (generate is None) or (generate is None) != (chat is None):
-            raise UsageError("a rollout is played with a model, or with generate and chat")
-        if generate:
+        if generate and chat and not model:
             async with self.episode(job, chat, limits=limits, tag=tag) as episode:
                 while not episode.done:
                     await episode.feed(*await generate(episode.prompt))
                 assert episode.rollout
                 return episode.rollout
-        assert model
-        source = Served(model, limits or self.limits)
-        order = self._order(job, source, self._tracker(source), tag)
+        if not model or generate or chat:
+            raise UsageError("a rollout is played with a model, or with generate and chat")
+        order = self._order(job, Served(model, limits or self.limits), tag)
         try:
             rollout = await asyncio.wrap_future(self._submit(order, self.retries))
         except asyncio.CancelledError:
@@ -308,10 +304,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         Use it with `async with` or `with`: the block begins with the first question, and leaving it
         ends the episode. It waits while `envs` episodes are played.
         """
-
-        def order(source: Source) -> Order:
-            return self._order(job, source, self._tracker(source), tag)
-
+        order = partial(self._order, job, tag=tag)
         lent = LentEpisode(order, self._submit, chat, limits or self.limits)
         self._lent.add(lent)
         return lent
@@ -340,7 +333,14 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         at most. Raises `UsageError` if neither or both are given, or for an agent that forks by
         itself.
         """
-        if (model is None) == (generate is None) or (generate is None) != (chat is None):
+        limits, batches = limits or self.limits, None
+        source: Source
+        if generate and chat and not model:
+            batches = Batches(generate, self._pace)
+            source = Asked(batches.inbox.put, chat, limits)
+        elif model and not generate and not chat:
+            source = Served(model, limits)
+        else:
             raise UsageError("a tree is played with a model, or with generate and chat")
         if isinstance(widths, int) or not all(
             isinstance(width, int) and width > 0 for width in widths
@@ -348,17 +348,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             raise UsageError(
                 f"the widths of a tree are numbers of 1 or more, such as (4, 2, 2), not {widths!r}"
             )
-        limits = limits or self.limits
-        batches: Batches | None = None
-        source: Source
-        if generate and chat:
-            batches = Batches(generate, self._pace)
-            source = Asked(batches.inbox.put, chat, limits)
-        else:
-            assert model
-            source = Served(model, limits)
-        tracker = self._tracker(source)
-        orders = [self._order(job, source, tracker, tag) for job in jobs]
+        orders = [self._order(job, source, tag) for job in jobs]
         growths = [Growth(order, widths, self._submit) for order in orders]
 
         def unfinished() -> list[Future[Rollout]]:
@@ -371,21 +361,16 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             for growth in growths:
                 growth.begin()
             if batches:
-                batches.serve(lambda: min(self.envs, len(unfinished())), tracker.stop)
+                batches.serve(lambda: min(self.envs, len(unfinished())), source.tracker.stop)
             while waiting := unfinished():
                 wait(waiting, return_when=FIRST_COMPLETED)
             return [growth.tree() for growth in growths]
         finally:
-            tracker.stop("the caller left")
+            source.tracker.stop("the caller left")
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _tracker(self, source: Source) -> BudgetTracker:
-        tracker = BudgetTracker(RunLimits(source.limits.turns))
-        self._trackers.add(tracker)
-        return tracker
-
-    def _order(self, job: JobLike, source: Source, tracker: BudgetTracker, tag: str) -> Order:
+    def _order(self, job: JobLike, source: Source, tag: str) -> Order:
         """Return the order of a job. Raises `UsageError` if it is not a job of this pool."""
         fields = job if isinstance(job, tuple) and 1 <= len(job) <= 3 else (job,)
         job = Job(*fields)
@@ -399,8 +384,9 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
                 "it is (task, seed), a Task or its id and a number from 0 to 2³¹ − 1"
             )
         task, setting = find_task(self.settings, job.task)
+        self._trackers.add(source.tracker)
         group, sampler = Group(tag, job.group, task.id), EpisodeSampler(source, job.seed)
-        return Order(task, job.seed, group, setting, sampler, tracker, self.values)
+        return Order(task, job.seed, group, setting, sampler, source.tracker, self.values)
 
     def _submit(self, order: Order, retries: int = 0) -> Future[Rollout]:
         """Play an order on the next free thread."""
@@ -518,6 +504,5 @@ def rollout(
                 raise UsageError(f"no task has the id {task!r}")
             task = same[0]
         strategy = strategy_of(env, agent, env.tasks, bounds.turns)
-        tracker = BudgetTracker(RunLimits(bounds.turns))
         sampler = EpisodeSampler(Served(model, bounds), seed)
-        return play(env, task, strategy, sampler, tracker, seed=seed, values=values)
+        return play(env, task, strategy, sampler, sampler.source.tracker, seed=seed, values=values)

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from operator import index
 from typing import Any, Literal
 
 from intercode.errors import ContextOverflow, UsageError
 from intercode.models import Model
+from intercode.runner.budget import BudgetTracker, RunLimits
 from intercode.runner.episode_model import EPOCH, require_reply
 from intercode.train.chat import Chat, ToolChat
 from intercode.types import Message, Reply, Sample, Tool, ToolCall, Turn, Usage, is_number
@@ -52,7 +53,7 @@ class RolloutLimits:
     context: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("turns", "reply_tokens", "tokens", "context"):
+        for name in self.__slots__:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value <= 0):
                 raise UsageError(
@@ -64,35 +65,30 @@ Conversation = tuple[list[Message], tuple[int, ...]]
 """Messages that end with a reply, and their ids."""
 
 
-@dataclass
 class EpisodeSampler:
     """A `Model` for one episode and one thread. `cut` names the limit that ended the episode, if
     one did."""
 
-    source: Source
-    draw: int = 0
     cut: Cut | None = None
-    replies: list[Reply] = field(default_factory=list)
-    replayed: list[Reply] = field(default_factory=list)
-    """Replies of the episode from which this one was forked, which come before any new one."""
-    conversations: list[Conversation] = field(default_factory=list)
     first: int | None = None
     """The number of tokens of the first prompt."""
 
-    def __post_init__(self) -> None:
-        self.name = self.source.name
-        self.limits = self.source.limits
+    def __init__(self, source: Source, draw: int = 0, replayed: Sequence[Reply] = ()) -> None:
+        """`replayed` are replies of the episode from which this one was forked, which come before
+        any new one."""
+        self.source, self.draw, self.replayed = source, draw, replayed
+        self.name, self.limits = source.name, source.limits
+        self.replies, self.conversations = list[Reply](), list[Conversation]()
 
     def fork(self, draw: int) -> EpisodeSampler:
         """Return a sampler that first repeats the replies so far."""
-        return EpisodeSampler(self.source, draw, replayed=list(self.replies))
+        return EpisodeSampler(self.source, draw, list(self.replies))
 
     def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
     ) -> Reply:
-        number = len(self.replies)
-        if number < len(self.replayed):
-            reply = self.replayed[number]
+        if replay := self.replayed[len(self.replies) :]:
+            reply = replay[0]
         else:
             reply = self._ask(messages, tools, draw)
         self.replies.append(reply)
@@ -189,6 +185,7 @@ class Served:
 
     def __init__(self, model: Model, limits: RolloutLimits) -> None:
         self.model, self.limits, self.name = model, limits, model.name
+        self.tracker = BudgetTracker(RunLimits(limits.turns))
 
     def encode(self, *question: Any) -> None:
         """Only the server knows the ids of a question."""
@@ -200,15 +197,17 @@ class Served:
         pass
 
 
-@dataclass
 class Asked:
     """A trainer that is asked with the ids of a prompt, and answers with sampled ids: each question
     goes to `put`, and None when an episode has ended."""
 
-    put: Callable[[Question | None], None]
-    chat: Chat
-    limits: RolloutLimits
-    name: str = "policy"
+    name = "policy"
+
+    def __init__(
+        self, put: Callable[[Question | None], None], chat: Chat, limits: RolloutLimits
+    ) -> None:
+        self.put, self.chat, self.limits = put, chat, limits
+        self.tracker = BudgetTracker(RunLimits(limits.turns))
 
     def encode(
         self,
@@ -262,7 +261,8 @@ class Asked:
 
 
 Source = Served | Asked
-"""Where replies come from, and the limits of each rollout."""
+"""Where the replies of one call of the pool come from, the limits of each rollout, and the tracker
+that stops them all."""
 
 
 def _with_new_ids(calls: Sequence[ToolCall], messages: Sequence[Message]) -> tuple[ToolCall, ...]:

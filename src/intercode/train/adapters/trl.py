@@ -87,11 +87,8 @@ class Rollouts:
             ids, logprobs = trainer._generate_single_turn(asked, None, {}, 1)
             return list(zip(ids, logprobs or [[]] * len(ids), strict=True))
 
-        chat = self.chat = self.chat or hf_chat(trainer._tokenizer)
-
-        def play(jobs: Sequence[Job]) -> list[Rollout]:
-            return self.pool.run_batch(jobs, generate, chat, limits=limits)
-
+        self.chat = self.chat or hf_chat(trainer._tokenizer)
+        play = partial(self.pool.run_batch, generate=generate, chat=self.chat, limits=limits)
         if self.sampler and trainer.model.training:
             groups, incomplete = divmod(len(prompts), trainer.num_generations)
             if incomplete:
