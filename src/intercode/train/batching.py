@@ -112,16 +112,13 @@ class Batches:
             batch, replies = list[Question](), list[Sampled]()
             try:
                 self._collect(batch, playing)
-            except BaseException as error:  # Ctrl-C
-                failure = failure or error
-            try:
                 if batch and failure is None:
                     started = time.perf_counter()
                     answer_of_all = self.generate([prompt for prompt, _ in batch])
                     self.pace.note_call(len(batch), time.perf_counter() - started)
                     replies = require_sampled(answer_of_all, len(batch))
-            except BaseException as error:
-                failure = error
+            except BaseException as error:  # of `generate`, or Ctrl-C
+                failure = failure or error
             for number, (_, answer) in enumerate(batch):
                 if failure is None:
                     answer.set_result(replies[number])

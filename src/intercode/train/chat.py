@@ -140,6 +140,7 @@ class _TemplateChat:
     def __init__(self, tokenizer: Any, template: str | None, keep_thoughts: bool) -> None:
         self._tokenizer, self._template, self._lock = tokenizer, template, threading.Lock()
         self.keep_thoughts, self.folds = keep_thoughts, False
+        self.tools: Sequence[Tool] = ()
         self._special = frozenset(tokenizer.all_special_ids)
         self._control = _control_tokens(tokenizer)
         self._with_tools: dict[str, _TemplateToolChat] = {}
@@ -163,7 +164,7 @@ class _TemplateChat:
         return self._with_tools[key]
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
-        return self.ids(self.render(messages))
+        return self.ids(self.render(messages, tools=self.tools))
 
     def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
         new, end = self.rest(messages, known)
@@ -257,7 +258,7 @@ class _TemplateChat:
             system, user, *following = messages
             text = f"{system['content']}\n\n{user['content']}"
             messages = [{**user, "content": text}, *following]
-        safe = list[Message]()
+        safe = []
         for message in messages:
             content = message.get("content")
             if message["role"] == "assistant" or not isinstance(content, str):
@@ -277,32 +278,29 @@ class _TemplateChat:
         return rendered
 
     def ids(self, text: str) -> list[int]:
-        ids = list[int]()
+        ids = []
         with self._lock:
             for part in text.split(_CUT):
                 ids += self._tokenizer.encode(part, add_special_tokens=False)
         return ids
 
 
-class _TemplateToolChat:
+class _TemplateToolChat(_TemplateChat):
     """A chat of a template that renders `tools`."""
 
     def __init__(self, chat: _TemplateChat, tools: Sequence[Tool]) -> None:
-        self._chat, self._tools, self._most = chat, tools, None
-        self.end_ids, self.decode = chat.end_ids, chat.decode
+        vars(self).update(vars(chat))
+        self.tools, self._most = tools, None
         self._form = self._require_tools()
         try:
-            chat.render([*_OPENING, {**_CALL, "tool_calls": _CALL["tool_calls"] * 2}])
+            self.render([*_OPENING, {**_CALL, "tool_calls": _CALL["tool_calls"] * 2}])
         except UsageError:
             self._most = 1
 
-    def encode(self, messages: Sequence[Message]) -> list[int]:
-        return self._chat.ids(self._chat.render(messages, tools=self._tools))
-
     def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
         if not messages[known - 1].get("tool_calls"):
-            return self._chat.append(ids, messages, known)
-        new = self._chat.ids(self._text_after_call(messages, known))
+            return super().append(ids, messages, known)
+        new = self.ids(self._text_after_call(messages, known))
         if ids[-1:] == new[:1]:
             new = new[1:]
         return ids + new
@@ -314,21 +312,21 @@ class _TemplateToolChat:
     def _text_after_call(self, messages: Sequence[Message], known: int) -> str:
         """Return what the template writes from the end of the reply `messages[known - 1]`, which
         has calls, on."""
-        text = self._chat.text_after(_CALL, messages, known)
-        return text[text.index(self._chat.end) :]
+        text = self.text_after(_CALL, messages, known)
+        return text[text.index(self.end) :]
 
     def _require_tools(self) -> str:
         """Return the form in which the template writes calls. Raises `UsageError` unless it renders
         tools and calls, and `append` continues what it renders."""
         advice = "give hf_chat another template, or choose an agent that writes code as text"
-        render, tools = self._chat.render, self._tools
+        render, tools = self.render, self.tools
         prompt = render(_OPENING, tools=tools)
         if prompt == render(_OPENING):
             raise UsageError(f"the chat template does not render tools; {advice}")
         called = [*_OPENING, _CALL, _RESULT]
         text = render(called, tools=tools)
-        start = _bare(prompt) if self._chat.keep_thoughts else prompt
-        written, end, _ = text.removeprefix(start).partition(self._chat.end)
+        start = _bare(prompt) if self.keep_thoughts else prompt
+        written, end, _ = text.removeprefix(start).partition(self.end)
         if not (text.startswith(start) and end and _REPLY in written):
             raise UsageError(f"the chat template does not render tool calls after tools; {advice}")
         longer = _squeezed(render([*called, _CALL, _RESULT], tools=tools))

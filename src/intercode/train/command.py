@@ -79,7 +79,7 @@ def serve(
 
     try:
         from intercode.cli import web
-        from intercode.train.service import Models, Service
+        from intercode.train.service import Service
     except ImportError as error:
         raise shared.lacks_viewer("`serve`", error) from error
     if not base_url and not allow_base_url:
@@ -94,8 +94,10 @@ def serve(
         env,
         prepare(env, **with_room(env, agents, options)),
         list(dict.fromkeys(agents)) or ["try_again"],
-        Models(base_url, allow_base_url, model_options),
         token,
+        base_url=base_url,
+        allowed=allow_base_url,
+        options=model_options,
         envs=envs,
         queue=queue,
         limits=RolloutLimits(**limits),

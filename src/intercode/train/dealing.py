@@ -241,7 +241,7 @@ class Sampler:
         """Go on from a file that `save` wrote: with the same mixture, the next jobs are those that
         the saved sampler would have dealt. Rates of tasks that are new here begin as unknown."""
         try:
-            state, rates = read_json(path), dict[str, Rate]()
+            state, rates = read_json(path), {}
             for name, (wins, plays, at) in state["rates"].items():
                 rates[name] = Rate(float(wins), float(plays), int(at))
                 if not 0 <= wins <= plays < math.inf:  # false for NaN too
@@ -268,7 +268,7 @@ class Sampler:
     ) -> list[_Entry]:
         """Draw tasks without replacement, as long as there are enough, by the chance that their
         groups are mixed (Efraimidis and Spirakis 2006)."""
-        keys, means = list[tuple[float, int]](), dict[str, float]()
+        keys, means = [], {}
         candidates = [entry for entry in entries if self._is_open(entry)] if count else []
         for place, entry in enumerate(candidates):
             if entry.kind not in means:
@@ -324,7 +324,7 @@ def _entries(source: int, tasks: Sequence[Task]) -> list[_Entry]:
     """Return the entries of one environment's tasks; families and kinds of two environments are
     apart."""
     difficulties = defaultdict[str, set[float]](set)
-    rows = list[tuple[Task, str, float]]()
+    rows = []
     for task in tasks:
         family = f"{source}/{task.extra.get('family', 'tasks')}"
         difficulty: Any = task.extra.get("difficulty", 0)
@@ -332,7 +332,7 @@ def _entries(source: int, tasks: Sequence[Task]) -> list[_Entry]:
             difficulty = 0
         difficulties[family].add(difficulty)
         rows.append((task, family, difficulty))
-    entries = list[_Entry]()
+    entries = []
     for task, family, difficulty in rows:
         level, below = f"{family}/{difficulty:g}", None
         if easier := [other for other in difficulties[family] if other < difficulty]:

@@ -20,7 +20,7 @@ EQUAL = 1e-9
 def groups(tasks: Iterable[Task | str], size: int, *, seed: int = 0) -> list[Job]:
     """Return `size` jobs for each task, with the seeds `seed`, `seed + 1`, …; the jobs of one task
     are one group."""
-    jobs = list[Job]()
+    jobs = []
     for group, task in enumerate(tasks):
         jobs += [Job(task, seed + number, group) for number in range(size)]
     return jobs
@@ -50,7 +50,7 @@ def advantages(rewards: Sequence[float | None], size: int, *, scale: bool = True
     """
     if size < 1 or len(rewards) % size:
         raise UsageError(f"{len(rewards)} rewards do not form groups of {size}")
-    values = list[float]()
+    values = []
     for start in range(0, len(rewards), size):
         group = rewards[start : start + size]
         mean, spread = _mean_and_spread(group)
@@ -100,7 +100,7 @@ def tree_advantages(tree: Tree, *, scale: bool = True) -> list[tuple[Segment, fl
     """
     _, spread = _mean_and_spread([rollout.reward for rollout in tree.rollouts])
     divisor = spread if scale else 1.0
-    pairs = list[tuple[Segment, float]]()
+    pairs = []
     waiting = [(tree.root, tree.root.reward)]
     while waiting:
         node, parent = waiting.pop()

@@ -352,7 +352,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         growths = [Growth(order, widths, self._submit) for order in orders]
 
         def unfinished() -> list[Future[Rollout]]:
-            futures = list[Future[Rollout]]()
+            futures = []
             for growth in growths:
                 futures += growth.unfinished()
             return futures

@@ -78,6 +78,8 @@ class EpisodeSampler:
         any new one."""
         self.source, self.draw, self.replayed = source, draw, replayed
         self.name, self.limits = source.name, source.limits
+        # the model behind the source, for a command-line agent, which asks it by itself
+        self.inner: object = getattr(source, "model", None)
         self.replies, self.conversations = list[Reply](), list[Conversation]()
 
     def fork(self, draw: int) -> EpisodeSampler:
@@ -99,11 +101,6 @@ class EpisodeSampler:
             ids = sample.prompt_ids + sample.token_ids
             self.conversations.append(([*messages, reply.message], ids))
         return reply
-
-    @property
-    def inner(self) -> object:
-        """The model behind the source, for a command-line agent, which asks it by itself."""
-        return getattr(self.source, "model", None)
 
     def is_full(self, turns: Sequence[Turn]) -> str | None:
         """Return why a command-line agent gets no reply after these turns, or None."""
@@ -235,10 +232,10 @@ class Asked:
         text, calls = chat.decode(ids), tuple[ToolCall, ...]()
         if isinstance(chat, ToolChat):
             text, calls = chat.split(text)
-        has_ended = ids[-1:] and ids[-1] in getattr(chat, "end_ids", ())
-        is_full = len(ids) == self.limits.reply_tokens and not has_ended
+        finish_reason = None
+        if len(ids) == self.limits.reply_tokens and ids[-1] not in getattr(chat, "end_ids", ()):
+            finish_reason = "length"
         policy_version = version[0] if version else None
-        finish_reason = "length" if is_full else None
         sample = Sample(tuple(ids), tuple(logprobs), finish_reason, policy_version, prompt or ())
         usage = Usage(len(sample.prompt_ids), len(ids))
         return Reply(text, usage, _with_new_ids(calls, messages), sample=sample)
@@ -271,7 +268,7 @@ def _with_new_ids(calls: Sequence[ToolCall], messages: Sequence[Message]) -> tup
     ids = set[str]()
     for message in messages:
         ids.update(call["id"] for call in message.get("tool_calls") or ())
-    named = list[ToolCall]()
+    named = []
     for number, call in enumerate(calls):
         if not call.id or call.id in ids:
             call = replace(call, id=f"call{len(messages):03}{number:02}")
@@ -282,7 +279,7 @@ def _with_new_ids(calls: Sequence[ToolCall], messages: Sequence[Message]) -> tup
 
 def require_sampled(answer: Any, count: int) -> list[Sampled]:
     """Return what `generate` returned as lists of numbers; `UsageError` for anything else."""
-    replies = list[tuple[list[int], list[float], Any]]()
+    replies = []
     try:
         for ids, logprobs, *version in answer:
             policy_version = version[0] if version else None

@@ -32,7 +32,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from starlette.applications import Starlette
@@ -60,36 +60,6 @@ _KINDS = {str: "a text", int: "a whole number", dict: "an object"}
 _STATUS = {"caller": 400, "model": 502, "sandbox": 503}
 
 
-@dataclass(frozen=True, slots=True)
-class Models:
-    """The models that callers may name.
-
-    `own_url` is the service's address, if it has one, which gets the service's key. `allowed` are
-    other addresses; `*` in one stands for letters, digits and hyphens. `options` are arguments of
-    `OpenAIModel`.
-    """
-
-    own_url: str | None
-    allowed: Sequence[str]
-    options: Mapping[str, Any]
-
-    def connect(self, order: Mapping[str, Any], limits: RolloutLimits) -> OpenAIModel:
-        """Return the model of a request. Raises `_Refused` if its address is not allowed."""
-        address, key = order.get("base_url"), order.get("key")
-        if address is None or address.rstrip("/") == (self.own_url or "").rstrip("/"):
-            if not self.own_url:
-                raise _Refused(400, "name the model's address: the service has none (base_url)")
-            address = self.own_url
-        elif any(_matches(address, pattern) for pattern in self.allowed):
-            key = key or NO_KEY
-        else:
-            raise _Refused(403, f"the address {address:.200} is not allowed (--allow-base-url)")
-        request = {**(self.options.get("request") or {}), **order.get("sampling", {})}
-        options = {**self.options, "max_tokens": limits.reply_tokens, "context": limits.context}
-        options |= {"base_url": address, "api_key": key, "request": request}
-        return OpenAIModel(order["model"], **options)
-
-
 class _Refused(Exception):
     """A request that is answered with `status`, and the message as the caller's fault."""
 
@@ -104,6 +74,10 @@ class Service:
     """Answers requests with pools of warm environments, one for each agent.
 
     At most `envs` rollouts are played and `queue` wait at a time. Close it to end them.
+
+    `base_url` is the service's address of models, if it has one, which gets the service's key.
+    `allowed` are other addresses; `*` in one stands for letters, digits and hyphens. `options` are
+    arguments of `OpenAIModel`.
     """
 
     def __init__(
@@ -111,9 +85,11 @@ class Service:
         env: str,
         factory: EnvFactory,
         agents: Sequence[str],
-        models: Models,
         token: str,
         *,
+        base_url: str | None,
+        allowed: Sequence[str],
+        options: Mapping[str, Any],
         envs: int,
         queue: int,
         limits: RolloutLimits,
@@ -125,7 +101,8 @@ class Service:
                 pool = RolloutPool(factory, agent, envs=envs, limits=limits)
                 self._pools[agent] = opened.enter_context(pool)
             self.close = opened.pop_all().close
-        self._env, self._tasks, self._models = env, factory.tasks, models
+        self._env, self._tasks = env, factory.tasks
+        self._base_url, self._allowed, self._options = base_url, allowed, options
         self._ids = {task.id for task in factory.tasks}
         self._token, self._limits = token.encode(), limits
         self._sampler = Sampler([(factory, 1)])
@@ -160,8 +137,7 @@ class Service:
         """Play one rollout. If the caller leaves, the episode ends within a turn."""
         self._require_token(request)
         if self._open >= self._most:
-            message = f"{self._most} rollouts are running or waiting; try again later"
-            raise _Refused(429, message)
+            raise _Refused(429, f"{self._most} rollouts are running or waiting; try again later")
         self._open += 1
         try:
             order = _read_order(await _body(request))
@@ -193,7 +169,7 @@ class Service:
     async def _play(self, order: dict[str, Any]) -> Rollout:
         limits = _lowered(self._limits, order.get("limits", {}))
         _require_sampling(order.get("sampling", {}), limits)
-        with closing(await asyncio.to_thread(self._models.connect, order, limits)) as model:
+        with closing(await asyncio.to_thread(self._connect, order, limits)) as model:
             async with self._free:
                 pool, task = self._pools[order["agent"]], order.get("task")
                 job = Job(task, order.get("seed", 0)) if task else next(self._dealt)
@@ -202,6 +178,22 @@ class Service:
                 if not task:
                     self._sampler.note([rollout])
                 return rollout
+
+    def _connect(self, order: Mapping[str, Any], limits: RolloutLimits) -> OpenAIModel:
+        """Return the model of a request. Raises `_Refused` if its address is not allowed."""
+        address, key = order.get("base_url"), order.get("key")
+        if address is None or address.rstrip("/") == (self._base_url or "").rstrip("/"):
+            if not self._base_url:
+                raise _Refused(400, "name the model's address: the service has none (base_url)")
+            address = self._base_url
+        elif any(_matches(address, pattern) for pattern in self._allowed):
+            key = key or NO_KEY
+        else:
+            raise _Refused(403, f"the address {address:.200} is not allowed (--allow-base-url)")
+        request = {**(self._options.get("request") or {}), **order.get("sampling", {})}
+        options = {**self._options, "max_tokens": limits.reply_tokens, "context": limits.context}
+        options |= {"base_url": address, "api_key": key, "request": request}
+        return OpenAIModel(order["model"], **options)
 
     def _require_token(self, request: Request) -> None:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -269,8 +261,11 @@ def _require_sampling(sampling: Mapping[str, Any], limits: RolloutLimits) -> Non
         if limits.reply_tokens and (
             type(value) is not int or not 1 <= value <= limits.reply_tokens
         ):
-            message = f"from 1 to {limits.reply_tokens}, the limit 'reply_tokens'"
-            raise _Refused(400, f"{name} must be a whole number {message}")
+            raise _Refused(
+                400,
+                f"{name} must be a whole number from 1 to {limits.reply_tokens}, "
+                "the limit 'reply_tokens'",
+            )
 
 
 async def _disconnection(request: Request) -> None:

@@ -127,24 +127,23 @@ class Tally:
         if reward is None and error is None:
             self.leave(name)
             return
-        model = sum(turn.reply_seconds or 0.0 for turn in turns)
-        actions = sum(turn.seconds or 0.0 for turn in turns)
-        samples = [turn.sample for turn in turns if turn.sample]
-        bare = sum(bool(sample.token_ids) and not sample.logprobs for sample in samples)
-        sampled = sum(turn.usage.completion_tokens for turn in turns)
+        model = actions = 0.0
         with self._lock:
             figures = self._figures[name.tag]
-            figures.without_logprobs += bare
-            figures.tokens += sampled
             figures.ended = time.perf_counter()
+            for turn in turns:
+                model += turn.reply_seconds or 0.0
+                actions += turn.seconds or 0.0
+                figures.tokens += turn.usage.completion_tokens
+                figures.limit_hits.update(turn.limits)
+                if turn.sample and turn.sample.token_ids and not turn.sample.logprobs:
+                    figures.without_logprobs += 1
             if error:
                 figures.faults[error.partition(":")[0]] += 1
             if rollout.cut:
                 figures.cuts[rollout.cut] += 1
             if rollout.episode.no_value:
                 figures.no_value[rollout.episode.no_value] += 1
-            for turn in turns:
-                figures.limit_hits.update(turn.limits)
             if reward is not None:
                 figures.rewards.append(reward)
                 figures.successes += rollout.episode.success
@@ -159,7 +158,7 @@ class Tally:
         """Return the figures of a tag, and begin anew; groups that are not complete remain."""
         with self._lock:
             figures = self._figures.pop(tag, _Figures())
-            groups = list[_OpenGroup]()
+            groups = []
             for name, group in list(self._groups.items()):
                 if name.tag != tag:
                     continue

@@ -172,7 +172,7 @@ def _node(leaves: Sequence[tuple[_Branch, Rollout]], depth: int) -> Node:
     """Return the node of leaves that took the same branches at their first `depth` forks."""
     branch, rollout = leaves[0]
     groups = defaultdict[int, list[tuple[_Branch, Rollout]]](list)
-    rollouts, rewards = list[Rollout](), list[float]()
+    rollouts, rewards = [], []
     for leaf, leaf_rollout in leaves:
         rollouts.append(leaf_rollout)
         if leaf_rollout.reward is not None:

@@ -23,10 +23,8 @@ from intercode.train.settings import Setting
 
 
 class Call(NamedTuple):
-    """A function for a worker to call with its environment, the lowest priority and number
-    first."""
+    """A function for a worker to call with its environment, the lowest number first."""
 
-    priority: int
     number: int
     setting: Setting
     play: Callable[[WarmEnv], None]
@@ -47,7 +45,7 @@ class Workers:
     """Up to `most` threads, started when they are needed."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._numbers = most, itertools.count()
+        self._most, self._numbers = most, itertools.count(1)
         self._workers: list[_Worker] = []
         self._idle: list[_Worker] = []
         self._backlog: dict[Setting, list[Call]] = {}
@@ -59,12 +57,10 @@ class Workers:
         """Let a worker call `play` with a warm environment of a setting. `newest_first`: before all
         other calls, and the last one of these first."""
         number = next(self._numbers)
+        call = Call(-number if newest_first else number, setting, play)
         with self._lock:
             if self._closed:
                 raise UsageError("the pool is closed; make a new one")
-            call = Call(1, number, setting, play)
-            if newest_first:
-                call = Call(0, -number, setting, play)
             same = [worker for worker in self._idle if worker.setting is setting]
             if same or (self._idle and len(self._workers) == self._most):
                 worker = (same or self._idle)[-1]
@@ -105,16 +101,17 @@ class Workers:
         _close(env)
 
     def _take(self, setting: Setting) -> Call | None:
-        """Take the next call from the backlog: the first of those of the highest priority, but one
-        of this setting if it has any of that priority."""
+        """Take the next call from the backlog: the first one, but one of this setting if it has any
+        that is not behind one of `newest_first`."""
         if not self._backlog:
             return None
         best = min(self._backlog, key=lambda other: self._backlog[other][0])
         calls = self._backlog.get(setting)
-        if calls and calls[0].priority == self._backlog[best][0].priority:
+        if calls and (calls[0].number < 0 or self._backlog[best][0].number > 0):
             best = setting
-        call = heapq.heappop(self._backlog[best])
-        if not self._backlog[best]:
+        calls = self._backlog[best]
+        call = heapq.heappop(calls)
+        if not calls:
             del self._backlog[best]
         return call
 

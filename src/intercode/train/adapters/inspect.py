@@ -50,7 +50,7 @@ class InspectModel:
             if isinstance(error, util.LimitExceededError):
                 return Reply("", final=True)
             raise ModelError(f"{self.name}: {error}") from error
-        usage, calls = Usage(), list[ToolCall]()
+        usage, calls = Usage(), []
         if output.usage:
             usage = Usage(output.usage.input_tokens, output.usage.output_tokens)
         for call in output.message.tool_calls or ():

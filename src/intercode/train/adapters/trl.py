@@ -137,8 +137,9 @@ def environments(
         {"prompt": [{"role": "user", "content": task.query}], "task": task.id}
         for task in factory.tasks
     ]
-    asks = any(facets_of(task.extra) for task in factory.tasks)
-    kind = AskingEnvironment if asks else ToolEnvironment
+    kind = ToolEnvironment
+    if any(facets_of(task.extra) for task in factory.tasks):
+        kind = AskingEnvironment
     return Dataset.from_list(rows), partial(kind, factory, shaped)
 
 
@@ -196,8 +197,8 @@ class ToolEnvironment:
         def step(env: InterCodeEnv) -> str:
             observation, _, terminated, truncated, info = env.step(action(env))
             if terminated or truncated:
-                score = info.get("score", UNSCORED)
-                self._reward, self._over = training_reward(score, shaped=self._shaped), True
+                self._over = True
+                self._reward = training_reward(info.get("score", UNSCORED), shaped=self._shaped)
             return observation
 
         return self._use(step) or ""

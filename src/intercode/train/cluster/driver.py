@@ -87,7 +87,7 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
     def line(self) -> str:
         """Return what the progress line says about the nodes."""
         usable, workers = 0, 0
-        faults, benched = list[str](), list[str]()
+        faults, benched = [], []
         for host in self._hosts:
             if host.ready:
                 usable += 1
@@ -105,7 +105,7 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
 
     def notes(self) -> list[str]:
         """Return a line for each benched node, and for each quarantined task."""
-        notes = list[str]()
+        notes = []
         for host in self._hosts:
             if host.benched:
                 notes.append(f"node {host.node.name} was benched: {host.benched}")
@@ -137,7 +137,7 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
                 self._suspects.clear()
             ready = self._hosts.look()
             usable = [host for host in self._hosts if not host.benched]
-            calls = dict[Any, NodeHost]()
+            calls = {}
             for host in ready:
                 if host.call is None:
                     new: list[Any] = self._choose(host, usable)
@@ -154,13 +154,13 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
             # only held-back episodes are left
             if not calls and ready == usable and usable:
                 for host in usable:
-                    yield from self._take(host.held)
+                    yield from self._take(host.held.values())
                 continue
             if not calls:
                 time.sleep(0.1)
                 continue
             for call in self._hosts.cluster.wait(list(calls), 0.2):
-                yield from self._take(self._receive(calls[call], call, tracker))
+                yield from self._take(self._receive(calls[call], tracker))
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -206,10 +206,10 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
         self._put_back(passed)
         return chosen
 
-    def _receive(self, host: NodeHost, call: Any, tracker: BudgetTracker) -> Iterator[Episode]:
-        """Yield the finished episodes that a call brings, and take note of faults and of a lost
-        host."""
-        host.call = None
+    def _receive(self, host: NodeHost, tracker: BudgetTracker) -> Iterator[Episode]:
+        """Yield the finished episodes that an exchange brings, and take note of faults and of a
+        lost host."""
+        call, host.call = host.call, None
         try:
             answer = self._hosts.cluster.result(call)
         except Lost as error:
@@ -231,27 +231,25 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
                 continue
             del host.playing[key]
             if not self.here:
-                outcomes = {**result.outcomes, "node": host.node.name}
-                result = replace(result, outcomes=outcomes)
+                result = replace(result, outcomes={**result.outcomes, "node": host.node.name})
             if result.error is None or result.error.startswith("data:"):
-                yield from host.held
-                host.held, host.in_a_row = [], 0
+                yield from host.held.values()
+                host.held, host.in_a_row = {}, 0
                 yield result
             else:
-                host.held.append(result)
-                self._faulted[key] = result
+                host.held[key] = self._faulted[key] = result
                 self._hosts.note_fault(host, result.error)
         if host.benched:
-            self._put_back([*_jobs(host.held), *host.playing])
-            host.playing, host.held = {}, []
+            self._put_back([*host.held, *host.playing])
+            host.playing, host.held = {}, {}
 
-    def _put_back(self, jobs: Iterable[Key]) -> None:
-        self._waiting.extendleft(reversed(list(jobs)))
+    def _put_back(self, jobs: Sequence[Key]) -> None:
+        self._waiting.extendleft(reversed(jobs))
 
     def _lose(self, host: NodeHost, why: str) -> Iterator[Episode]:
         """Put the jobs of a lost host and its last faults back. Yields quarantined episodes."""
-        lost, again = list(host.playing), _jobs(host.held)
-        host.playing, host.held = {}, []
+        lost, again = list(host.playing), list(host.held)
+        host.playing, host.held = {}, {}
         for n, key in enumerate(lost):
             strikes = self._strikes[key]
             if n < host.workers:  # it was being played
@@ -260,10 +258,19 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
                 names = ", ".join(dict.fromkeys(node.name for node in strikes))
                 reason = f"its host ended {STRIKES} times ({names}), at last: {why}"
                 self.quarantined[key] = reason
-                task, seed = self._tasks[key[0]], episode_seed(self._evaluation.seed, *key)
-                text = f"sandbox: quarantined: {reason}"
-                failed = Episode(task.id, task.query, (), None, False, None, split=task.split)
-                yield replace(failed, epoch=key[1], seed=seed, error=text)
+                task = self._tasks[key[0]]
+                yield Episode(
+                    task.id,
+                    task.query,
+                    (),
+                    None,
+                    False,
+                    None,
+                    epoch=key[1],
+                    seed=episode_seed(self._evaluation.seed, *key),
+                    error=f"sandbox: quarantined: {reason}",
+                    split=task.split,
+                )
             elif len(strikes) == STRIKES - 1:
                 self._suspects.append(key)
             else:
@@ -285,7 +292,3 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
         if reasons and all("model: " in reason for reason in reasons):
             return ModelError(message)
         return SandboxError(message)
-
-
-def _jobs(episodes: Sequence[Episode]) -> list[Key]:
-    return [(episode.task, episode.epoch) for episode in episodes]

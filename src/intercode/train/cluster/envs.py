@@ -21,7 +21,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, Self
 
@@ -45,7 +45,7 @@ class HostLost(SandboxError):
     """A host, or its node, was lost with its environments."""
 
 
-class HostEnvs(AbstractContextManager["HostEnvs"]):
+class HostEnvs:
     """Hosts that prepare the same factories, and make environments of them."""
 
     prompts: str | None = None

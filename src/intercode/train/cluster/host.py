@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ class EpisodeHost:
             self._tracker.stop(stop)
         for job in jobs:
             self._jobs.put(job)
-        results = list[Result]()
+        results = []
         with suppress(queue.Empty):
             results.append(self._results.get(timeout=WAIT))
             while True:
@@ -197,7 +197,7 @@ class EnvHost:
         fork is kept as a number."""
 
         try:
-            env, attributes = self._envs[number], dict[str, Any]()
+            env, attributes = self._envs[number], {}
             if method == "close":
                 del self._envs[number]
             value = getattr(env, method)(*arguments, **options)
@@ -269,15 +269,13 @@ class EnvHost:
 
 LEFT_OUT = {Reply: {"usage", "sample"}, Turn: {"ask", "usage", "sample"}, Episode: {"turns"}}
 """Fields that do not travel with a rollout that asks the trainer's process."""
-_NAMES = {
-    kind: {field.name for field in fields(kind)} - left_out for kind, left_out in LEFT_OUT.items()
-}
 
 
 def values_of(record: Reply | Turn | Episode) -> dict[str, Any]:
     """Return the values of the fields that travel; pickling dataclasses takes several times as
     long."""
-    return {name: getattr(record, name) for name in _NAMES[type(record)]}
+    left_out = LEFT_OUT[type(record)]
+    return {name: getattr(record, name) for name in record.__slots__ if name not in left_out}
 
 
 class RemoteModel:

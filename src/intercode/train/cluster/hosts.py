@@ -50,7 +50,7 @@ class NodeHost:
     """The open exchange of an evaluation."""
     playing: dict[Key, None] = field(default_factory=dict)
     """Jobs of an evaluation, in the order in which the host got them."""
-    held: list[Episode] = field(default_factory=list)
+    held: dict[Key, Episode] = field(default_factory=dict)
     """Episodes of the faults in a row, which are played elsewhere if the node is benched."""
 
     @property
@@ -90,8 +90,8 @@ class NodeHosts:
     def close(self) -> None:
         """End all hosts, with what they play, and start no more. May be called twice."""
         self._closed = True
-        hosts, self._by_node = self._by_node, {}
-        self.cluster.end([host.actor for host in hosts.values()], CLEAN_UP)
+        actors, self._by_node = [host.actor for host in self], {}
+        self.cluster.end(actors, CLEAN_UP)
         self.cluster.close()
 
     def look(self) -> list[NodeHost]:
@@ -106,7 +106,7 @@ class NodeHosts:
                     self._start(self._by_node[node.id])
         for host in self:
             if host.begin is not None and self.cluster.wait([host.begin], 0):
-                self._receive(host, host.begin)
+                self._receive(host)
         ready = [host for host in self if host.ready]
         if ready:
             self._seen = time.monotonic()
@@ -117,7 +117,7 @@ class NodeHosts:
         self.cluster.end([host.actor])
         if self._closed:
             return
-        if host.node.id not in {node.id for node in self.cluster.living_nodes()}:
+        if all(node.id != host.node.id for node in self.cluster.living_nodes()):
             self._by_node.pop(host.node.id, None)
             return
         self.note_fault(host, why)
@@ -152,8 +152,8 @@ class NodeHosts:
         host.actor = self.cluster.start(host.node, self._kind, self._argument, self._calls)
         host.begin = host.actor.call("begin", *host.arguments)
 
-    def _receive(self, host: NodeHost, call: Any) -> None:
-        host.begin = None
+    def _receive(self, host: NodeHost) -> None:
+        call, host.begin = host.begin, None
         try:
             answer = self.cluster.result(call)
         except Lost as error:

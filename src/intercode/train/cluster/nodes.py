@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from intercode.errors import SandboxError, UsageError
@@ -45,12 +47,13 @@ class RayCluster:
         except ImportError as error:
             raise UsageError(f"--on {on} needs Ray; run: pip install 'ray[client]'") from error
         self._ours = not ray.is_initialized()
+        if not self._ours:
+            return
         # no setting of Ray's keeps its notices of lost workers off stdout, where --json prints
-        if self._ours:
-            ray._private.worker.print_to_stdstream = lambda *_, **__: None
-        how: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        ray._private.worker.print_to_stdstream = lambda *_, **__: None
+        connect = partial(ray.init, log_to_driver=False, logging_level=logging.ERROR)
         try:
-            if self._ours and on != "ray":
+            if on != "ray":
                 host, _, port = on.removeprefix("ray://").rpartition(":")
                 if not port.isdigit():
                     raise UsageError(
@@ -58,14 +61,14 @@ class RayCluster:
                     )
                 # Ray itself waits for minutes
                 socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-                ray.init(on, **how)
-            elif self._ours:
-                try:
-                    ray.init("auto", **how)
-                except ConnectionError:
-                    if "RAY_ADDRESS" in os.environ:
-                        raise
-                    ray.init("local", include_dashboard=False, **how)
+                connect(on)
+                return
+            try:
+                connect("auto")
+            except ConnectionError:
+                if "RAY_ADDRESS" in os.environ:
+                    raise
+                connect("local", include_dashboard=False)
         except (OSError, RuntimeError, ValueError, ImportError) as error:
             first = str(error).strip().partition("\n")[0]
             advice = (
@@ -79,7 +82,7 @@ class RayCluster:
         `--num-cpus 0` plays nothing."""
         import ray
 
-        living, names = list[Node](), Counter[str]()
+        living, names = [], Counter[str]()
         for row in ray.nodes():  # type: ignore[no-untyped-call]
             resources = row["Resources"]
             if row["Alive"] and resources.get("CPU"):
@@ -151,11 +154,11 @@ def examine_nodes(on: str) -> list[Finding]:
     cluster = RayCluster(on)
     try:
         nodes = cluster.living_nodes()
-        answers = list[Any]()
+        answers = []
         for node in nodes:
             examine = ray.remote(try_sandbox).options(**_there(node), max_retries=0)
             answers.append(examine.remote())
-        findings = list[Finding]()
+        findings = []
         for node, answer in zip(nodes, answers, strict=True):
             try:
                 finding = ray.get(answer, timeout=120)

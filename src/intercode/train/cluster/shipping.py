@@ -102,8 +102,8 @@ def _pack_file(shipment: Shipment, name: str, text: str) -> str | Shipped:
     context = path = path.resolve()
     if path.name.startswith("Dockerfile"):  # Docker copies files from its folder
         context = path.parent
-    archive = _add(shipment, context.parent, context.name)
-    return Shipped(archive, str(path.relative_to(context.parent)))
+    name = str(path.relative_to(context.parent))
+    return Shipped(_add(shipment, context.parent, context.name), name)
 
 
 def _pack_code(shipment: Shipment, name: str, text: str, env_class: type) -> str | Shipped:
@@ -188,7 +188,7 @@ def unpack(shipment: Shipment) -> dict[str, Any]:
     if shipment.image:
         name, archive = shipment.image
         cache.folder("images", name, partial(_fill, shipment, archive))
-    options = dict[str, Any]()
+    options = {}
     for name, value in shipment.options.items():
         if isinstance(value, Shipped):
             value = f"{value.before}{_folder(shipment, value.archive) / value.name}{value.after}"
