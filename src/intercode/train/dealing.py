@@ -193,10 +193,10 @@ class Sampler:
             missing = (groups - len(mixed)) * played / max(len(mixed), 1)
             asked = math.ceil(min(missing, groups))
         self._last_batch = {
-            "groups_played": played / groups,
-            "mixed_groups": len(mixed) / played,
-            "solved_groups": solved / played,
-            "batch_mixed": min(1.0, len(mixed) / groups),
+            "sampler/groups_played": played / groups,
+            "sampler/mixed_groups": len(mixed) / played,
+            "sampler/solved_groups": solved / played,
+            "sampler/batch_mixed": min(1.0, len(mixed) / groups),
         }
         # flat groups in the order in which they were dealt, so that neither kind is preferred
         return list(chain.from_iterable([*mixed, *flat, *lost][:groups]))
@@ -204,7 +204,7 @@ class Sampler:
     def numbers(self) -> dict[str, float]:
         """Return figures for a log: shares of the last batch, and for each family its pass rate,
         its highest open level, and the share of its tasks whose pass rate is within `keep`."""
-        numbers = {f"sampler/{name}": value for name, value in self._last_batch.items()}
+        numbers = dict(self._last_batch)
         families = defaultdict[str, list[_Entry]](list)
         for entry in chain.from_iterable(self._sources):
             families[entry.level.rpartition("/")[0]].append(entry)

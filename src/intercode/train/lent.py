@@ -64,8 +64,7 @@ class LentEpisode:
         limits: RolloutLimits,
     ) -> None:
         """`order` returns the order of an episode that this source answers."""
-        self.prompt: list[int] = []
-        self.messages: list[Message] = []
+        self.prompt, self.messages = list[int](), list[Message]()
         self.rollout: Rollout | None = None
         self._play, self._ids = play, chat is not None
         if chat:
@@ -170,7 +169,7 @@ class LentEpisode:
             self._note(answer)
 
     def _ask(self, messages: Sequence[Message]) -> str:
-        answer: Future[str] = Future()
+        answer = Future[str]()
         self.messages = list(messages)
         self._note(answer)
         return answer.result()

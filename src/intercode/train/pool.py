@@ -102,12 +102,11 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         if not factories or (tasks and len(factories) > 1):
             raise UsageError("give one factory with its tasks, or several that have tasks")
         self.limits, self.envs, self.retries = limits or RolloutLimits(), envs, retries
-        self.shaped, self.values = shaped, values
+        self.shaped, self.values, self.settings = shaped, values, list[Setting]()
         # by default, only factories that can be sent
         if hosts is None and not all(getattr(make, "prepare_again", None) for make in factories):
             hosts = 1
         hosts, host_envs = hosts_here(hosts, envs), None
-        self.settings = list[Setting]()
         with ExitStack() as opened:
             if hosts > 1:
                 # only now, since this imports all that plays an evaluation
@@ -179,9 +178,10 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
     def log(self, step: int, tag: str = "") -> dict[str, float]:
         """Return the numbers of `stats` by name, with the step, as loggers take them; with a tag,
         the names begin with it: `eval/reward`."""
-        prefix = f"{tag}/" if tag else ""
         numbers = self.stats(tag).numbers()
-        return {"step": step, **{f"{prefix}{name}": value for name, value in numbers.items()}}
+        if tag:
+            numbers = {f"{tag}/{name}": value for name, value in numbers.items()}
+        return {"step": step, **numbers}
 
     def run(
         self,
@@ -348,8 +348,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             raise UsageError(
                 f"the widths of a tree are numbers of 1 or more, such as (4, 2, 2), not {widths!r}"
             )
-        orders = [self._order(job, source, tag) for job in jobs]
-        growths = [Growth(order, widths, self._submit) for order in orders]
+        growths = [Growth(self._order(job, source, tag), widths, self._submit) for job in jobs]
 
         def unfinished() -> list[Future[Rollout]]:
             futures = []
@@ -390,7 +389,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
 
     def _submit(self, order: Order, retries: int = 0) -> Future[Rollout]:
         """Play an order on the next free thread."""
-        future: Future[Rollout] = Future()
+        future = Future[Rollout]()
 
         def call(env: WarmEnv) -> None:
             if not future.set_running_or_notify_cancel():
@@ -441,9 +440,15 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             cut = order.sampler.cut
             if not cut and (episode.ended == "turns" or (used_up and episode.ended != "limit")):
                 cut = "turns"
-        reward = training_reward(episode, shaped=self.shaped)
-        segments = segments_of(episode.turns)
-        rollout = Rollout(task.id, order.group.number, seed, segments, reward, episode, cut)
+        rollout = Rollout(
+            task.id,
+            order.group.number,
+            seed,
+            segments_of(episode.turns),
+            training_reward(episode, shaped=self.shaped),
+            episode,
+            cut,
+        )
         self._tally.note(order.group, rollout, time.perf_counter() - started)
         return rollout
 
@@ -487,8 +492,14 @@ def rollout(
     bounds = RolloutLimits(**limits)
     with ExitStack() as opened:
         if isinstance(model, str):
-            how: dict[str, Any] = {"max_tokens": bounds.reply_tokens, "logprobs": True}
-            model = OpenAIModel(model, base_url=base_url, api_key=api_key, temperature=1.0, **how)
+            model = OpenAIModel(
+                model,
+                base_url=base_url,
+                api_key=api_key,
+                temperature=1.0,
+                max_tokens=bounds.reply_tokens,
+                logprobs=True,
+            )
             opened.callback(model.close)
         if isinstance(env, str):
             env = prepare(env)

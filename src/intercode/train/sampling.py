@@ -98,8 +98,9 @@ class EpisodeSampler:
         if sample and sample.prompt_ids:
             if self.first is None:
                 self.first = len(sample.prompt_ids)
-            ids = sample.prompt_ids + sample.token_ids
-            self.conversations.append(([*messages, reply.message], ids))
+            self.conversations.append(
+                ([*messages, reply.message], sample.prompt_ids + sample.token_ids)
+            )
         return reply
 
     def is_full(self, turns: Sequence[Turn]) -> str | None:
@@ -226,7 +227,7 @@ class Asked:
         self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]
     ) -> Reply:
         chat = self._chat(options.get("tools", ()))
-        answer: Future[Sampled] = Future()
+        answer = Future[Sampled]()
         self.put((list(prompt or ()), answer))
         ids, logprobs, *version = answer.result()
         text, calls = chat.decode(ids), tuple[ToolCall, ...]()

@@ -98,8 +98,9 @@ class Service:
         self._pools = dict[str, RolloutPool]()
         with ExitStack() as opened:
             for agent in agents:
-                pool = RolloutPool(factory, agent, envs=envs, limits=limits)
-                self._pools[agent] = opened.enter_context(pool)
+                self._pools[agent] = opened.enter_context(
+                    RolloutPool(factory, agent, envs=envs, limits=limits)
+                )
             self.close = opened.pop_all().close
         self._env, self._tasks = env, factory.tasks
         self._base_url, self._allowed, self._options = base_url, allowed, options
@@ -203,7 +204,7 @@ class Service:
 
 
 def _matches(address: str, pattern: str) -> bool:
-    parts = [re.escape(part) for part in pattern.rstrip("/").split("*")]
+    parts = map(re.escape, pattern.rstrip("/").split("*"))
     return re.fullmatch(r"[A-Za-z0-9-]+".join(parts), address.rstrip("/")) is not None
 
 

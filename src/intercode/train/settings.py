@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from intercode.agents import Agent, Strategy, make_agent, own_agent
@@ -30,9 +30,8 @@ class Setting:
         self._make, self.tasks = factory, list(tasks)
         self.by_id = {task.id: task for task in tasks}
         with closing(self.factory()) as env:
-            self._remake = partial(strategy_of, env, agent, self.tasks)
-            self.strategy = self._remake(turns)
-        self._turns, self._others = turns, dict[int, Strategy]()
+            self._remake = cache(partial(strategy_of, env, agent, self.tasks))
+            self.strategy, self._turns = self._remake(turns), turns
 
     def factory(self) -> Playable:
         """Return a new environment that does not count turns: the pool does, and scores the state
@@ -46,9 +45,7 @@ class Setting:
         """Return the strategy of an episode of that many turns, which its prompt may name."""
         if turns == self._turns:
             return self.strategy
-        if turns not in self._others:
-            self._others[turns] = self._remake(turns)
-        return self._others[turns]
+        return self._remake(turns)
 
 
 def find_task(settings: Sequence[Setting], task: Task | str) -> tuple[Task, Setting]:

@@ -6,7 +6,7 @@ import statistics
 import threading
 import time
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 
 from intercode.train.grouping import EQUAL
 from intercode.train.jobs import Group, Rollout
@@ -52,8 +52,7 @@ class PoolStats:
         """Return the figures as one dictionary of numbers, such as `seconds/model`; those that are
         None are left out."""
         numbers: dict[str, float] = {}
-        for figure in fields(self):
-            name, value = figure.name, getattr(self, figure.name)
+        for name, value in asdict(self).items():
             if isinstance(value, dict):
                 numbers |= {f"{name}/{key}": float(number) for key, number in value.items()}
             elif value is not None:
@@ -87,8 +86,8 @@ class Tally:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._figures: defaultdict[str, _Figures] = defaultdict(_Figures)
-        self._groups: defaultdict[Group, _OpenGroup] = defaultdict(_OpenGroup)
+        self._figures = defaultdict[str, _Figures](_Figures)
+        self._groups = defaultdict[Group, _OpenGroup](_OpenGroup)
 
     def begin(self, group: Group) -> None:
         """Note that a rollout is going to be played, or that its group has more to come."""

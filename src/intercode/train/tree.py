@@ -181,7 +181,9 @@ def _node(leaves: Sequence[tuple[_Branch, Rollout]], depth: int) -> Node:
             groups[leaf.path[depth]].append((leaf, leaf_rollout))
     asked = [place for place, turn in enumerate(rollout.episode.turns) if turn.ask is not None]
     first, last = [0, *branch.replies, len(asked)][depth : depth + 2]
-    segments = segments_of(rollout.episode.turns, asked[first:last])
-    children = tuple(_node(group, depth + 1) for group in groups.values())
-    reward = statistics.fmean(rewards) if rewards else None
-    return Node(segments, reward, children, tuple(rollouts))
+    return Node(
+        segments_of(rollout.episode.turns, asked[first:last]),
+        statistics.fmean(rewards) if rewards else None,
+        tuple(_node(group, depth + 1) for group in groups.values()),
+        tuple(rollouts),
+    )

@@ -102,9 +102,8 @@ def coding(
     """Return an Inspect task. `env` and `agent` are those of `intercode eval`, `options` those of
     `intercode.prepare`, and `shaped` is as for `RolloutPool`."""
     factory = intercode.prepare(env, **options)
-    samples = [Sample(item.query, target=item.gold, id=item.id) for item in factory.tasks]
     return Task(
-        samples,
+        [Sample(item.query, target=item.gold, id=item.id) for item in factory.tasks],
         solver=play(RolloutPool(factory, agent, limits=RolloutLimits(turns), shaped=shaped)),
         scorer=reward(),
     )

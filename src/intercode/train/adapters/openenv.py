@@ -11,6 +11,7 @@ A fault of the machine is an error message, never a reward; the next reset gets 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from openenv.core.env_server import (
@@ -105,12 +106,12 @@ def app(
     `intercode.prepare`, and `shaped` is as for `RolloutPool`."""
     if shaped:
         warn_of_shaped()
-    factory = intercode.prepare(env, **options)
-    limits = ConcurrencyConfig(max_concurrent_envs=sessions, session_timeout=idle_seconds)
     return create_app(
-        lambda: CodeEnvironment(factory, shaped),
+        partial(CodeEnvironment, intercode.prepare(env, **options), shaped),
         CodeAction,
         CodeObservation,
-        concurrency_config=limits,
+        concurrency_config=ConcurrencyConfig(
+            max_concurrent_envs=sessions, session_timeout=idle_seconds
+        ),
         state_cls=CodeState,
     )

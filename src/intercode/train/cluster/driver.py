@@ -86,8 +86,7 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
 
     def line(self) -> str:
         """Return what the progress line says about the nodes."""
-        usable, workers = 0, 0
-        faults, benched = [], []
+        usable, workers, faults, benched = 0, 0, [], []
         for host in self._hosts:
             if host.ready:
                 usable += 1
@@ -125,9 +124,8 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
             self._folder = folder
         self._tasks = {task.id: task for task, _ in jobs}
         self._waiting = deque((task.id, epoch) for task, epoch in jobs)
-        self._suspects: deque[Key] = deque()
+        self._suspects, self._faulted = deque[Key](), dict[Key, Episode]()
         self._strikes = defaultdict[Key, list[Node]](list)
-        self._faulted = dict[Key, Episode]()
         self._open = dict.fromkeys(self._waiting)
         while self._open:
             if stop := tracker.stop_reason():

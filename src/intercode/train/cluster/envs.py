@@ -97,8 +97,8 @@ class HostEnvs:
                 ready = self.hosts.look()
                 if ready:
                     least = min(ready, key=lambda host: host.envs)
-                    stays = current in ready and current and current.actor is actor
-                    if current and stays and current.envs <= least.envs + 1:
+                    most = least.envs + 1
+                    if current in ready and current.actor is actor and current.envs <= most:
                         return current
                     least.envs += 1
                     return least
@@ -269,8 +269,7 @@ class HostEnv:
             self._call("close")
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        call = self._actor.call(method, *arguments)
-        return self._owner.result(self._host, self._actor, call)
+        return self._owner.result(self._host, self._actor, self._actor.call(method, *arguments))
 
     def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
         """Return what a method returns, and take over the attributes that it changes."""
@@ -317,8 +316,8 @@ def spread(factories: Sequence[Callable[[], Any]], hosts: int, calls: int) -> Ho
         for factory in factories:
             if not isinstance(factory, EnvFactory):
                 raise TypeError(f"{factory!r:.50} is not a factory of intercode.prepare")
-        content = cloudpickle.dumps(list(factories))
-        return HostEnvs(hosts, lambda: partial(pickle.loads, content), calls)
+        prepare = partial(pickle.loads, cloudpickle.dumps(list(factories)))
+        return HostEnvs(hosts, lambda: prepare, calls)
     except Exception as error:
         warnings.warn(
             f"the environments stay in this process, since others cannot prepare them: {error}",

@@ -92,8 +92,9 @@ class EpisodeHost:
                 plan.model.give_up = self._tracker.stop_reason
             for number in range(workers):
                 name = f"worker-{number}"
-                self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
-                self._threads[-1].start()
+                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
             return plan.config
         except BaseException as error:
             return as_value(error)

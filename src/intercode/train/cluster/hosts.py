@@ -102,8 +102,8 @@ class NodeHosts:
             self._looked = time.monotonic()
             for node in self.cluster.living_nodes():
                 if node.id not in self._by_node:
-                    self._by_node[node.id] = self._entry(node)
-                    self._start(self._by_node[node.id])
+                    host = self._by_node[node.id] = self._entry(node)
+                    self._start(host)
         for host in self:
             if host.begin is not None and self.cluster.wait([host.begin], 0):
                 self._receive(host)

@@ -7,8 +7,9 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from intercode.errors import SandboxError, UsageError
@@ -82,17 +83,17 @@ class RayCluster:
         `--num-cpus 0` plays nothing."""
         import ray
 
-        living, names = [], Counter[str]()
-        for row in ray.nodes():  # type: ignore[no-untyped-call]
-            resources = row["Resources"]
-            if row["Alive"] and resources.get("CPU"):
-                names[row["NodeName"]] += 1
-                cores, memory = int(resources["CPU"]), int(resources.get("memory", 0))
-                living.append(Node(row["NodeID"], row["NodeName"], cores, memory))
-        for n, node in enumerate(living):
-            if names[node.name] > 1:
-                living[n] = replace(node, name=f"{node.name}/{node.id[:6]}")
-        return sorted(living, key=lambda node: node.name)
+        every: Any = ray.nodes()  # type: ignore[no-untyped-call]
+        rows = [row for row in every if row["Alive"] and row["Resources"].get("CPU")]
+        names = Counter(row["NodeName"] for row in rows)
+        nodes = []
+        for row in rows:
+            name, resources = row["NodeName"], row["Resources"]
+            if names[name] > 1:
+                name += f"/{row['NodeID'][:6]}"
+            memory = int(resources.get("memory", 0))
+            nodes.append(Node(row["NodeID"], name, int(resources["CPU"]), memory))
+        return sorted(nodes, key=attrgetter("name"))
 
     def start(self, node: Node, kind: type, argument: Any, calls: int) -> RayHost:
         import ray
@@ -156,8 +157,7 @@ def examine_nodes(on: str) -> list[Finding]:
         nodes = cluster.living_nodes()
         answers = []
         for node in nodes:
-            examine = ray.remote(try_sandbox).options(**_there(node), max_retries=0)
-            answers.append(examine.remote())
+            answers.append(ray.remote(try_sandbox).options(**_there(node), max_retries=0).remote())
         findings = []
         for node, answer in zip(nodes, answers, strict=True):
             try:
@@ -171,9 +171,9 @@ def examine_nodes(on: str) -> list[Finding]:
                 detail += f"holds {most} sandboxes, "
             detail += finding.detail
             findings.append(finding._replace(what=node.name, detail=detail))
-        if not findings:
-            advice = "ray start --address HOST:PORT on a node"
-            findings.append(Finding("nodes", False, "no node of the cluster has cores", advice))
-        return findings
+        if findings:
+            return findings
+        advice = "ray start --address HOST:PORT on a node"
+        return [Finding("nodes", False, "no node of the cluster has cores", advice)]
     finally:
         cluster.close()

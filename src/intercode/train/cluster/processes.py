@@ -65,8 +65,7 @@ class Call(Future[Any]):
 
     def __init__(self, number: int) -> None:
         super().__init__()
-        self.number = number
-        self.questions: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.number, self.questions = number, queue.SimpleQueue[Any]()
 
 
 class ProcessHost:

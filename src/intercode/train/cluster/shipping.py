@@ -206,10 +206,13 @@ def _fill(shipment: Shipment, archive: str, folder: Path) -> None:
     """Unpack as the sandboxes' user, who must be able to read trees and images."""
     import ray
 
-    content = ray.get(shipment.archives[archive])
     argv = ["tar", "-C", str(folder), "-x", "-p", "--no-same-owner", "-f", "-"]
     tar = subprocess.run(
-        argv, input=content, capture_output=True, check=False, **identity().popen()
+        argv,
+        input=ray.get(shipment.archives[archive]),
+        capture_output=True,
+        check=False,
+        **identity().popen(),
     )
     if tar.returncode:
         raise SandboxError(
