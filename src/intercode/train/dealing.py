@@ -337,6 +337,13 @@ def _entries(source: int, tasks: Sequence[Task]) -> list[_Entry]:
         level, below = f"{family}/{difficulty:g}", None
         if easier := [other for other in difficulties[family] if other < difficulty]:
             below = f"{family}/{max(easier):g}"
-        kind = f"{level}/{task.extra.get('kind', '')}"
-        entries.append(_Entry(task, f"{source}:{task.id}", kind, level, below))
+        entries.append(
+            _Entry(
+                task,
+                f"{source}:{task.id}",
+                f"{level}/{task.extra.get('kind', '')}",
+                level,
+                below,
+            )
+        )
     return entries

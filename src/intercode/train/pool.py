@@ -304,15 +304,15 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         Use it with `async with` or `with`: the block begins with the first question, and leaving it
         ends the episode. It waits while `envs` episodes are played.
         """
-        order = partial(self._order, job, tag=tag)
-        lent = LentEpisode(order, self._submit, chat, limits or self.limits)
+        lent = LentEpisode(
+            partial(self._order, job, tag=tag), self._submit, chat, limits or self.limits
+        )
         self._lent.add(lent)
         return lent
 
     def tree(self, job: JobLike, model: Model | None = None, **options: Any) -> Tree:
         """Play one job as a tree, as `trees` does."""
-        (tree,) = self.trees([job], model, **options)
-        return tree
+        return self.trees([job], model, **options)[0]
 
     def trees(
         self,
@@ -407,7 +407,8 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             else:
                 future.set_result(rollout)
 
-        future.add_done_callback(lambda _: order.sampler.source.note_end())
+        source = order.sampler.source
+        future.add_done_callback(lambda _: source.note_end())
         self._tally.begin(order.group)
         # the newest branch of a tree comes first, since each that waits keeps an environment
         self._workers.submit(order.setting, call, newest_first=order.env is not None)

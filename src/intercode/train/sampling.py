@@ -238,8 +238,12 @@ class Asked:
             finish_reason = "length"
         policy_version = version[0] if version else None
         sample = Sample(tuple(ids), tuple(logprobs), finish_reason, policy_version, prompt or ())
-        usage = Usage(len(sample.prompt_ids), len(ids))
-        return Reply(text, usage, _with_new_ids(calls, messages), sample=sample)
+        return Reply(
+            text,
+            Usage(len(sample.prompt_ids), len(ids)),
+            _with_new_ids(calls, messages),
+            sample=sample,
+        )
 
     def _chat(self, tools: Sequence[Tool]) -> Chat:
         if not tools:

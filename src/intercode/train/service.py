@@ -131,8 +131,13 @@ class Service:
 
     async def list_tasks(self, request: Request) -> Response:
         self._require_token(request)
-        tasks = [{"id": task.id, "query": task.query} for task in self._tasks]
-        return _answer({"env": self._env, "agents": list(self._pools), "tasks": tasks})
+        return _answer(
+            {
+                "env": self._env,
+                "agents": list(self._pools),
+                "tasks": [{"id": task.id, "query": task.query} for task in self._tasks],
+            }
+        )
 
     async def play(self, request: Request) -> Response:
         """Play one rollout. If the caller leaves, the episode ends within a turn."""

@@ -84,6 +84,7 @@ def strategy_of(env: Playable, agent: AnyAgent, tasks: Sequence[Task], turns: in
     prompts = Path(folder) if folder else None
     language = getattr(env, "language", PLAIN)
     if not isinstance(agent, str):
-        name = strategy_name(agent)
-        return own_agent(name, agent, language=language, turns=turns, prompts=prompts).strategy
+        return own_agent(
+            strategy_name(agent), agent, language=language, turns=turns, prompts=prompts
+        ).strategy
     return make_agent(agent, tasks=tasks, language=language, turns=turns, prompts=prompts).strategy

@@ -6,7 +6,7 @@ import statistics
 import threading
 import time
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 from intercode.train.grouping import EQUAL
 from intercode.train.jobs import Group, Rollout
@@ -71,14 +71,12 @@ class _Figures:
         self.seconds = dict.fromkeys(("model", "actions", "rest"), 0.0)
 
 
-@dataclass
 class _OpenGroup:
-    waiting: int = 0
-    """Rollouts that have not ended."""
-    rewards: list[float] = field(default_factory=list)
-    solved: bool = True
-    whole: bool = True
-    """False if the caller has left some of its rollouts."""
+    """A group of which `waiting` rollouts have not ended. It is not `whole` if the caller has left
+    some of them."""
+
+    def __init__(self) -> None:
+        self.waiting, self.rewards, self.solved, self.whole = 0, list[float](), True, True
 
 
 class Tally:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from intercode.errors import ForkError
@@ -106,8 +107,8 @@ class Growth:
 
     def tree(self) -> Tree:
         """Return the tree when all futures are done."""
-        leaves = [(branch, branch.future.result()) for branch in self.branches if branch.future]
-        root = _node(sorted(leaves, key=lambda leaf: leaf[0].path), 0)
+        branches = sorted(self.branches, key=attrgetter("path"))
+        root = _node([(branch, branch.future.result()) for branch in branches if branch.future], 0)
         return Tree(root, root.rollouts)
 
 
@@ -163,8 +164,9 @@ class _ForkingEnv:
                 copy = self._env.fork(replay=True)  # type: ignore[attr-defined]
             except ForkError:  # a job of the agent cannot be copied: the branch continues alone
                 return
-            steps, values = list(branch.steps), dict(branch.values)
-            fork = _Branch([*path, number], replies, branch.first, steps, values)
+            fork = _Branch(
+                [*path, number], replies, branch.first, list(branch.steps), dict(branch.values)
+            )
             self._growth.add(fork, self._sampler, copy)
 
 

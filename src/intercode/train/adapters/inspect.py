@@ -58,8 +58,9 @@ class InspectModel:
         return Reply(output.completion, usage, tuple(calls))
 
     async def _ask(self, messages: Any, tools: Sequence[Tool]) -> ModelOutput:
-        offered = [ToolInfo(**tool["function"]) for tool in tools]
-        return await self._model.generate(await messages_from_openai(messages), offered)
+        return await self._model.generate(
+            await messages_from_openai(messages), [ToolInfo(**tool["function"]) for tool in tools]
+        )
 
 
 @solver

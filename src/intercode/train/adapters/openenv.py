@@ -81,9 +81,11 @@ class CodeEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
             raise
         self._state.step_count += 1
         facts = {name: info[name] for name in ("exit_code", "timed_out", "ended") if name in info}
-        reward = training_reward(info.get("score", UNSCORED), shaped=self._shaped)
         return CodeObservation(
-            text=text, reward=reward, done=terminated or truncated, metadata=facts
+            text=text,
+            reward=training_reward(info.get("score", UNSCORED), shaped=self._shaped),
+            done=terminated or truncated,
+            metadata=facts,
         )
 
     @property

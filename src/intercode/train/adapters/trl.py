@@ -36,13 +36,13 @@ from typing import Any
 
 from datasets import Dataset
 
-from intercode.agents import Agent, Strategy
 from intercode.agents.code import asking, unfenced
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.errors import IntercodeError, UsageError
 from intercode.runner.episode import UNSCORED
 from intercode.submission import submitting
 from intercode.train import Chat, Job, Rollout, RolloutLimits, RolloutPool, Sampler, hf_chat
+from intercode.train.settings import AnyAgent
 from intercode.train.shaping import training_reward, warn_of_shaped
 from intercode.types import Task
 from intercode.user import facets_of
@@ -56,7 +56,7 @@ class Rollouts:
     def __init__(
         self,
         factory: EnvFactory | Sequence[EnvFactory],
-        agent: str | Agent | Strategy = "try_again",
+        agent: AnyAgent = "try_again",
         *,
         limits: RolloutLimits | None = None,
         chat: Chat | None = None,

@@ -67,12 +67,11 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
         shipped |= {"failed_in": None, "shuffle": False, "shard": None}
         if ids := evaluation.config.get("tasks"):
             shipped |= {"task": ids, "limit": None}
-        env_class = environment_class(options["env"])
 
         def prepare() -> Callable[[], dict[str, Any]]:
             if self.here:
                 return partial(dict, shipped)
-            return partial(unpack, pack(shipped, env_class))
+            return partial(unpack, pack(shipped, environment_class(options["env"])))
 
         self._hosts = NodeHosts(on, host, prepare, self._entry, self._refuse, 2)
         self.quarantined: dict[Key, str] = {}
@@ -148,7 +147,12 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
                     calls[host.call] = host
             if why := self._hosts.why_none():
                 yield from self._take(self._faulted.values())
-                raise self._none_left(why)
+                reasons = [host.benched for host in self._hosts if host.benched]
+                place = "host" if self.here else "node"
+                message = f"no {place} is left to play on ({why}; {HOW_TO_RESUME})"
+                if reasons and all("model: " in reason for reason in reasons):
+                    raise ModelError(message)
+                raise SandboxError(message)
             # only held-back episodes are left
             if not calls and ready == usable and usable:
                 for host in usable:
@@ -282,11 +286,3 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
             if (episode.task, episode.epoch) in self._open:
                 del self._open[episode.task, episode.epoch]
                 yield episode
-
-    def _none_left(self, why: str) -> IntercodeError:
-        reasons = [host.benched for host in self._hosts if host.benched]
-        place = "host" if self.here else "node"
-        message = f"no {place} is left to play on ({why}; {HOW_TO_RESUME})"
-        if reasons and all("model: " in reason for reason in reasons):
-            return ModelError(message)
-        return SandboxError(message)

@@ -35,7 +35,7 @@ from intercode.runner.episode import play
 from intercode.runner.run import play_job
 from intercode.runner.warm_env import WarmEnv
 from intercode.runs.evaluation import Evaluation
-from intercode.train.sampling import Cut, EpisodeSampler, RolloutLimits, Served
+from intercode.train.sampling import EpisodeSampler, RolloutLimits, Served
 from intercode.types import Episode, Message, Reply, Task, Tool, Turn, Usage
 
 Key = tuple[str, int]
@@ -52,8 +52,8 @@ def as_value(error: BaseException) -> IntercodeError:
     if isinstance(error, IntercodeError):
         return type(error)(str(error))
     if is_user_code(error) or not isinstance(error, Exception):
-        notes = getattr(error, "__notes__", ())
-        return UsageError(f"code of yours raised {', '.join((describe_error(error), *notes))}")
+        words = [describe_error(error), *getattr(error, "__notes__", ())]
+        return UsageError(f"code of yours raised {', '.join(words)}")
     return fault_of(error)
 
 
@@ -79,7 +79,7 @@ class EpisodeHost:
         self._jobs = queue.SimpleQueue[tuple[str | Task, int] | None]()
         self._results = queue.SimpleQueue[Result]()
 
-    def begin(self, workers: int, folder: Path | None) -> dict[str, Any] | IntercodeError:
+    def begin(self, workers: int, folder: Path | None) -> Any:
         """Plan, start the workers, and return the settings as this node sees them, to be compared
         with the driver's. `folder` is the run's, on the driver's machine."""
         try:
@@ -164,7 +164,7 @@ class EnvHost:
         """By the numbers of the environment and of its rollout."""
         self._numbers = itertools.count(1)
 
-    def begin(self) -> list[tuple[dict[str, Any], Sequence[Task]]] | IntercodeError:
+    def begin(self) -> Any:
         """Prepare, and return what influences results on this node and the tasks of each
         factory."""
 
@@ -174,20 +174,19 @@ class EnvHost:
         except BaseException as error:
             return as_value(error)
 
-    def open(self, factory: int) -> tuple[int, dict[str, Any]] | IntercodeError:
+    def open(self, factory: int) -> Any:
         """Make an environment that does not count turns, and return its number and the attributes
         that a loop reads."""
 
         try:
             env = self._factories[factory]()
             env.max_turns = None
-            attributes = {
+            return self._number(env), {
                 "protocol": env.protocol,
                 "submission": env.submission,
                 "language": env.language,
                 "prompts": attribute_path(type(env), "prompts"),
             }
-            return self._number(env), attributes
         except BaseException as error:
             return as_value(error)
 
@@ -223,7 +222,7 @@ class EnvHost:
         values: bool,
         limits: RolloutLimits,
         policy: bytes | Callable[[Any], Any],
-    ) -> tuple[Any, list[Any], Cut | None]:
+    ) -> Any:
         """Play a whole rollout; return the episode, or the fault, with the turns and the limit that
         cut it. `rollout` has the numbers of the environment and of its rollout. `strategy` is
         pickled, and so is `policy` if it is a model.

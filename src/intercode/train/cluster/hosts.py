@@ -141,10 +141,11 @@ class NodeHosts:
             return "they are closed"
         if any(not host.benched for host in self):
             return None
-        if not self._by_node and time.monotonic() - self._seen < PATIENCE:
-            return None
-        reasons = "; ".join(f"{host.node.name}: {host.benched}" for host in self)
-        return reasons or "the cluster has none with cores"
+        if not self._by_node:
+            if time.monotonic() - self._seen < PATIENCE:
+                return None
+            return "the cluster has none with cores"
+        return "; ".join(f"{host.node.name}: {host.benched}" for host in self)
 
     # -- inside ------------------------------------------------------------------------------------
 

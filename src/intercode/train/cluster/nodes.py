@@ -167,8 +167,7 @@ def examine_nodes(on: str) -> list[Finding]:
                 finding = Finding("", False, last_line, "install intercode on this node")
             detail = f"{node.cores} cores, {node.memory / GIB:.0f} GiB; "
             if finding.ok:
-                most = max(1, min(node.memory // GIB, 2 * node.cores))
-                detail += f"holds {most} sandboxes, "
+                detail += f"holds {max(1, min(node.memory // GIB, 2 * node.cores))} sandboxes, "
             detail += finding.detail
             findings.append(finding._replace(what=node.name, detail=detail))
         if findings:

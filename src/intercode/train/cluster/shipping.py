@@ -122,8 +122,7 @@ def _pack_code(shipment: Shipment, name: str, text: str, env_class: type) -> str
         if not os.listdir(folder):
             return text  # a module that is installed, which every node has
         if name == "env":
-            for attribute in _FILE_ATTRIBUTES:
-                _copy_furniture(env_class, attribute, kind, Path(folder))
+            _copy_furniture(env_class, kind, Path(folder))
         archive = _add(shipment, Path(folder), ".")
     if kind.endswith(".py"):
         return Shipped(archive, Path(kind).name, after=f":{rest}")
@@ -142,19 +141,20 @@ def _copy(source: Path, folder: Path, name: str) -> None:
             os.utime(parent, (0, 0))
 
 
-def _copy_furniture(env_class: type, name: str, module: str, folder: Path) -> None:
-    """Copy what a class attribute names, if it is next to the file of the class."""
-    if not hasattr(env_class, name):
-        return
-    source, owner = attribute_path(env_class, name), defining_class(env_class, name)
-    if not source or not os.path.exists(source) or owner.__module__ != module:
-        return
+def _copy_furniture(env_class: type, module: str, folder: Path) -> None:
+    """Copy what the attributes of a class name, if it is next to the file of the class."""
     below = ""
     if not module.endswith(".py"):
         below = module.replace(".", "/").rpartition("/")[0]
-    place = os.path.normpath(os.path.join(below, str(vars(owner)[name])))
-    if not place.startswith("..") and not (folder / place).exists():
-        _copy(Path(source), folder, place)
+    for name in _FILE_ATTRIBUTES:
+        if not hasattr(env_class, name):
+            continue
+        source, owner = attribute_path(env_class, name), defining_class(env_class, name)
+        if not source or not os.path.exists(source) or owner.__module__ != module:
+            continue
+        place = os.path.normpath(os.path.join(below, str(vars(owner)[name])))
+        if not place.startswith("..") and not (folder / place).exists():
+            _copy(Path(source), folder, place)
 
 
 def _add(shipment: Shipment, folder: Path, name: str) -> str:
