@@ -17,6 +17,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from intercode.agents.tfidf import Vector, cosine, vectors
@@ -69,28 +70,37 @@ def find_overlap(tasks: Sequence[Task], others: Sequence[Task]) -> Iterator[tupl
         by_form[_without_folders(other.gold)].append((other, weight))
     for task, weight in zip(tasks, weights[len(others) :], strict=True):
         asked = _first_in(task, by_query[_words(task.query)])
-        solved = [other for gold in task.golds for other in by_gold[_spaced(gold)]]
-        answered = _first_in(task, solved)
-        alike = by_form[_without_folders(task.gold)] if task.gold else []
-        near = next((other for other, vector in alike if cosine(weight, vector) >= NEAR), None)
+        solved = list(chain.from_iterable(by_gold[_spaced(gold)] for gold in task.golds))
         if asked:
             answers = "and has the same gold" if asked in solved else "but has another gold"
             why = f"asks the same as task {asked.id} of the other set {answers}"
             yield task, TaskIssue(why, "in_both")
-        elif answered:
+            continue
+        if answered := _first_in(task, solved):
             why = f"has the same gold as task {answered.id} of the other set"
             yield task, TaskIssue(why, "in_both")
-        elif near:
-            why = f"is almost task {near.id} of the other set: other folders or another database"
-            yield task, TaskIssue(why, "near_in_both")
+            continue
+        for other, vector in by_form[_without_folders(task.gold)]:
+            if task.gold and cosine(weight, vector) >= NEAR:
+                place = "other folders or another database"
+                yield (
+                    task,
+                    TaskIssue(
+                        f"is almost task {other.id} of the other set: {place}", "near_in_both"
+                    ),
+                )
+                break
 
 
 def _first_in(task: Task, others: Sequence[Task]) -> Task | None:
     """Return the first of the tasks that is about the same database."""
-    return next((other for other in others if _database(other) == _database(task)), None)
+    for other in others:
+        if database_of(other) == database_of(task):
+            return other
+    return None
 
 
-def _database(task: Task) -> object:
+def database_of(task: Task) -> object:
     return task.extra.get("db") or task.extra.get("db_id")
 
 
