@@ -1,4 +1,4 @@
-"""The formats of exported runs. What they have in each row:
+"""The formats of exported runs. What a row contains:
 
 chat       one conversation per row, `messages`; each assistant message has a `weight`: 1 if the
            agent wrote it in this episode, 0 if it was there before (the form of OpenAI's
@@ -37,7 +37,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from intercode.agents import SUBMIT
 from intercode.errors import UsageError
@@ -91,16 +91,12 @@ def _add(collected: list[Conversation], turn: Turn, *, is_own: bool) -> None:
     """Append the turn's question and reply to the conversation they continue, or to a new one."""
     question = list(turn.ask or ())
     contents = list(map(_content, question))
-    shorter = (candidate for candidate in reversed(collected) if len(candidate.own) < len(question))
-    conversation = next(
-        (
-            candidate
-            for candidate in shorter
-            if list(map(_content, candidate.messages)) == contents[: len(candidate.own)]
-        ),
-        None,
-    )
-    if conversation is None:
+    for conversation in reversed(collected):
+        size = len(conversation.own)
+        is_longer = len(question) > size
+        if is_longer and list(map(_content, conversation.messages)) == contents[:size]:
+            break
+    else:
         conversation = Conversation([], [])
         collected.append(conversation)
     reply: Message = {**turn.message, "content": turn.reply or ""}
@@ -122,12 +118,11 @@ def _content(message: Message) -> tuple[object, ...]:
 def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
     """Yield a row for each conversation."""
     for conversation in conversations(episode):
-        pairs = zip(conversation.messages, conversation.own, strict=True)
-        weighted = [
-            {**message, "weight": int(is_own)} if message["role"] == "assistant" else message
-            for message, is_own in pairs
-        ]
-        yield {"messages": weighted, **labels(config, episode)}
+        messages = list[Message]()
+        for message, is_own in zip(conversation.messages, conversation.own, strict=True):
+            weight = {"weight": int(is_own)} if message["role"] == "assistant" else {}
+            messages.append({**message, **weight})
+        yield {"messages": messages, **labels(config, episode)}
 
 
 def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
@@ -150,19 +145,20 @@ def v1_entry(config: Config, episode: Episode) -> Row:
     """Return the episode as InterCode v1 logs it, for `load_recording`: a Try Again log, or a ReAct
     log under `submit`, where each action but the submission is wrapped in ``execute[…]``."""
     turns, react = episode.line, config.get("protocol", SUBMIT) == SUBMIT
-    actions = [turn.action for turn in turns]
-    if react:
-        actions = [
-            action if action == SUBMIT else "" if action is None else f"execute[{action}]"
-            for action in actions
-        ]
+    actions = list[str | None]()
+    for turn in turns:
+        action = turn.action
+        if react and action != SUBMIT:
+            action = "" if action is None else f"execute[{action}]"
+        actions.append(action)
     history = {
         "actions": actions,
         "observations": [turn.observation for turn in turns],
         "rewards": [turn.score or 0.0 for turn in turns],
         "valid_action": [turn.action is not None and turn.exit_code in (0, None) for turn in turns],
-        **({"thoughts": [turn.thought or "" for turn in turns]} if react else {}),
     }
+    if react:
+        history["thoughts"] = [turn.thought or "" for turn in turns]
     best = max(range(len(turns)), key=lambda position: turns[position].score or 0.0, default=0)
     return {
         "environment": f"ic_{config.get('env')}",
@@ -206,12 +202,10 @@ def _write_csv(file: IO[bytes], config: Config, rows: Iterable[Row]) -> None:
         if writer is None:
             writer = csv.DictWriter(text, list(row))
             writer.writeheader()
-        writer.writerow(
-            {
-                name: json.dumps(value) if isinstance(value, list | tuple | dict) else value
-                for name, value in row.items()
-            }
-        )
+        for name, value in row.items():
+            if isinstance(value, list | tuple | dict):
+                row[name] = json.dumps(value)
+        writer.writerow(row)
     text.flush()
     text.detach()
 
@@ -231,22 +225,22 @@ def _write_parquet(file: IO[bytes], config: Config, rows: Iterator[Row]) -> None
         pyarrow.bool_(): ("success", "timed_out", "truncated_output", "forced"),
     }
     first = next(rows, {})
-    schema = pyarrow.schema(
-        [(name, kind) for kind, names in kinds.items() for name in names if name in first]
-    )
-    rows = chain([first] if first else [], rows)
+    fields = list[tuple[str, Any]]()
+    for kind, names in kinds.items():
+        fields += [(name, kind) for name in names if name in first]
+    schema = pyarrow.schema(fields)
 
-    def flat(name: str, value: object) -> object:
-        if name not in _TEXTS or value is None:
-            return value
-        text = json.dumps(value) if name in _AS_JSON else str(value)
-        # half of a surrogate pair becomes a question mark
-        return text.encode("utf-8", "replace").decode()
+    def flat(row: Row) -> Row:
+        for name in row.keys() & _TEXTS:
+            if row[name] is not None:
+                text = json.dumps(row[name]) if name in _AS_JSON else str(row[name])
+                # half of a surrogate pair becomes a question mark
+                row[name] = text.encode("utf-8", "replace").decode()
+        return row
 
+    flat_rows = map(flat, chain([first] if first else [], rows))
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
-        while batch := [
-            {name: flat(name, value) for name, value in row.items()} for row in islice(rows, BATCH)
-        ]:
+        while batch := list(islice(flat_rows, BATCH)):
             writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))
 
 

@@ -18,7 +18,6 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -55,19 +54,19 @@ def rewriter(
     """
     if name not in AGENTS:
         raise UsageError(f"--as {name} is not possible; choose one of {', '.join(AGENTS)}")
-    most = turns or config.get("turns")
-    if missing := [
-        key for key, value in (("env", config.get("env")), ("turns", most)) if not value
-    ]:
+    needed = {"env": config.get("env"), "turns": turns or config.get("turns")}
+    missing = [key for key, value in needed.items() if not value]
+    if missing:
         raise UsageError(
             f"{config['run']} does not say its {' and '.join(missing)}, which the prompt depends on"
         )
-    env = environment_class(str(config["env"]))
+    env = environment_class(str(needed["env"]))
     language = env.language
     folder = attribute_path(env, "prompts")
-    protocol = str(config.get("protocol") or SUBMIT)
     prompts = Path(folder) if folder else None
-    agent = make_agent(name, tasks=(), turns=int(most or 0), language=language, prompts=prompts)
+    protocol = str(config.get("protocol") or SUBMIT)
+    most = int(needed["turns"] or 0)
+    agent = make_agent(name, tasks=(), turns=most, language=language, prompts=prompts)
     pattern_of_run = env.submission_under(config.get("played_for", config.get("reward")))
 
     def rewrite(episode: Episode) -> Rewritten | None:
@@ -76,90 +75,77 @@ def rewriter(
                 f"{config['run']} was played by an older version, "
                 "which did not record where the prompt allows `submit ANSWER`; play the tasks again"
             )
-        takes_answer, told, tools = bool(episode.takes_answer), list[Turn](), list[Tool]()
+        takes_answer = bool(episode.takes_answer)
         pattern = language.submission_where(takes_answer=takes_answer)
         recorded = [turn for turn in episode.line if turn.action is not None]
         if protocol == SUBMIT and not (recorded and is_submission(recorded[-1].action, pattern)):
             recorded.append(Turn(action=SUBMIT))
         extra = {TAKES_ANSWER: takes_answer, TAKES_QUESTIONS: episode.takes_questions}
         task = Task(episode.task, episode.query, "", extra)
+        rewritten, tools = list[Turn](), list[Tool]()
         with drive(agent.strategy, task, protocol) as advance:
             request = advance(None)
-            for number, turn in zip(count(1), recorded):
-                # no turns are left, so the agent submits without being asked
+            for turn in recorded:
                 if not isinstance(request, Ask):
-                    done = turn.action == SUBMIT and turn is recorded[-1]
-                    return (replace(episode, turns=tuple(told)), tools) if done else None
-                question = None if turn.asked is None else question_in(str(turn.action))
-                reply = (
-                    _reply(name, language, str(turn.action), number, pattern)
-                    if question is None
-                    else _question(name, question, number)
-                )
-                act = advance(reply)
-                taken = str(turn.action) if question is None else f"ask {question}"
-                if not isinstance(act, Act) or _meaning(act.action, pattern) != _meaning(
-                    taken, pattern
-                ):
+                    # no turns are left, so the agent submits without being asked
+                    if turn.action == SUBMIT and turn is recorded[-1]:
+                        break
                     return None
-                seen = (
-                    turn.observation,
-                    turn.exit_code,
-                    turn.timed_out,
-                    turn.truncated_output,
-                    turn.score,
-                )
-                messages, tools = tuple(request.messages), list(request.tools)
-                told.append(
-                    Turn(
-                        messages,
-                        reply.text,
-                        act.thought,
-                        turn.action,
-                        *seen,
-                        calls=reply.calls or None,
-                        asked=turn.asked,
-                    )
-                )
-                request = advance(
-                    Step(turn.observation, turn.score or 0.0, info={"exit_code": turn.exit_code})
-                )
-        return replace(episode, turns=tuple(told)), tools
+                reply, action = _reply(name, language, turn, len(rewritten) + 1, pattern)
+                act, meaning = advance(reply), _meaning(action, pattern)
+                if not isinstance(act, Act) or _meaning(act.action, pattern) != meaning:
+                    return None
+                tools = list(request.tools)
+                rewritten.append(_rewritten(turn, request, reply, act))
+                info = {"exit_code": turn.exit_code}
+                request = advance(Step(turn.observation, turn.score or 0.0, info=info))
+        return replace(episode, turns=tuple(rewritten)), tools
 
     return rewrite
 
 
+def _rewritten(turn: Turn, question: Ask, reply: Reply, act: Act) -> Turn:
+    """Return a recorded turn as an answer to a question."""
+    return Turn(
+        tuple(question.messages),
+        reply.text,
+        act.thought,
+        turn.action,
+        turn.observation,
+        turn.exit_code,
+        turn.timed_out,
+        turn.truncated_output,
+        turn.score,
+        calls=reply.calls or None,
+        asked=turn.asked,
+    )
+
+
 def _reply(
-    agent: str, language: Language, action: str, number: int, pattern: re.Pattern[str]
-) -> Reply:
-    """Return the reply of `agent` that contains `action`; `number` makes the ids of calls
-    unique."""
-    submits = is_submission(action, pattern)
-    if agent == "tools":
+    agent: str, language: Language, turn: Turn, number: int, pattern: re.Pattern[str]
+) -> tuple[Reply, str]:
+    """Return the reply of `agent` that contains the action of a turn, and the action that it must
+    lead to; `number` makes the ids of calls unique."""
+    action = str(turn.action)
+    question = None if turn.asked is None else question_in(action)
+    thought, tool, arguments = THOUGHTS[0], "execute", {"code": action}
+    text = f"execute[{action}]"
+    if question is not None:
+        thought, tool, arguments = QUESTION_THOUGHT, "ask", {"question": question}
+        action = text = f"ask {question}"
+    elif is_submission(action, pattern):
         word = _meaning(action, pattern)[1]
-        arguments = ({"answer": word} if word else {}) if submits else {"code": action}
-        call = ToolCall(
-            f"call-{number}",
-            SUBMIT if submits else "execute",
-            json.dumps(arguments, ensure_ascii=False),
-        )
-        return Reply("", calls=(call,))
-    if agent == "react":
-        return Reply(
-            f"Thought: {THOUGHTS[submits]}\nAction: {action if submits else f'execute[{action}]'}"
-        )
-    ticks = "`" * max(3, *(len(run) + 1 for run in re.findall("`{3,}", action)), 0)
-    return Reply(f"{ticks}{language.fence}\n{action}\n{ticks}")
-
-
-def _question(agent: str, question: str, number: int) -> Reply:
-    """Return the reply of `agent` that asks the user."""
+        thought, tool, text = THOUGHTS[1], SUBMIT, action
+        arguments = {"answer": word} if word else {}
     if agent == "tools":
-        arguments = json.dumps({"question": question}, ensure_ascii=False)
-        return Reply("", calls=(ToolCall(f"call-{number}", "ask", arguments),))
+        call = ToolCall(f"call-{number}", tool, json.dumps(arguments, ensure_ascii=False))
+        return Reply("", calls=(call,)), action
     if agent == "react":
-        return Reply(f"Thought: {QUESTION_THOUGHT}\nAction: ask {question}")
-    return Reply(f"ask {question}")
+        return Reply(f"Thought: {thought}\nAction: {text}"), action
+    if question is None:
+        ticks = "`" * max(3, *(len(run) + 1 for run in re.findall("`{3,}", action)), 0)
+        text = f"{ticks}{language.fence}\n{action}\n{ticks}"
+    return Reply(text), action
 
 
 def _meaning(action: str | None, pattern: re.Pattern[str]) -> tuple[bool, str]:

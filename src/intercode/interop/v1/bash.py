@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 from intercode.agents.tfidf import similarity
@@ -66,24 +66,22 @@ class PaperReward:
         return bash_paper(agent, gold.outcome, files), gold
 
 
-def bash_paper(agent: Outcome, gold: Outcome, tracked: Collection[str]) -> Score:
+def bash_paper(agent: Outcome, gold: Outcome, tracked: Mapping[str, Change]) -> Score:
     """Score an agent's outcome against the gold's; for `tracked` see `git_status.status`."""
-    entries, gold_entries = (pairs(text(status(side.changes, tracked))) for side in (agent, gold))
+    entries = pairs(text(status(agent.changes, tracked)))
+    gold_entries = pairs(text(status(gold.changes, tracked)))
+    common = entries & gold_entries
+    # on top of the template's state, since a new link may lead to an old file
+    sides = {**tracked, **agent.changes}, {**tracked, **gold.changes}
     parts = {
         "base": BASE,
         "effects": effects(entries, gold_entries),
-        "contents": contents(entries & gold_entries, _whole(agent, tracked), _whole(gold, tracked)),
+        "contents": contents(common, *sides),
         "answer": answer(agent, gold),
     }
     reward = sum(parts.values())
     solved = abs(reward - 1) < 1e-9
     return Score(1.0 if solved else reward, solved, parts)
-
-
-def _whole(side: Outcome, tracked: Collection[str]) -> Mapping[str, Change]:
-    """Return the changes on top of the template's state, if `tracked` contains it, since a new link
-    may lead to an old file."""
-    return {**tracked, **side.changes} if isinstance(tracked, Mapping) else side.changes
 
 
 def pairs(status_text: str) -> set[Pair]:
@@ -112,8 +110,10 @@ def answer(agent: Outcome, gold: Outcome) -> float:
     """Return p3: the similarity of the outputs as bags of words."""
     if agent.overflow is not None and agent.overflow == gold.overflow:
         return WEIGHT
-    close = similarity(agent.output, gold.output)
-    return round(WEIGHT * (float(agent.output == gold.output) if close is None else close), 2)
+    share = similarity(agent.output, gold.output)
+    if share is None:
+        share = float(agent.output == gold.output)
+    return round(WEIGHT * share, 2)
 
 
 def md5(word: str, changes: Mapping[str, Change]) -> Leaf:
@@ -128,25 +128,23 @@ def md5(word: str, changes: Mapping[str, Change]) -> Leaf:
 
 def leaf(path: str, changes: Mapping[str, Change], links: int = _LINKS) -> Leaf:
     """Follow links and return the content at a path."""
-    above, change = _first_link(path, changes)
-    if change is not None and change.target is not None:
-        target = posixpath.join(posixpath.dirname(above), change.target, path[len(above) + 1 :])
-        return leaf(posixpath.normpath(target), changes, links - 1) if links else ("nothing", "")
+    above = ""
+    for name in path.split("/")[1:]:
+        above += f"/{name}"
+        change = changes.get(above)
+        if change is None or change.type != "link" or change.kind == "removed":
+            continue
+        if change.target is not None:
+            if not links:
+                return ("nothing", "")
+            target = posixpath.join(posixpath.dirname(above), change.target, path[len(above) + 1 :])
+            return leaf(posixpath.normpath(target), changes, links - 1)
+        break
     here = changes.get(path)
     if here is None:
         below = path.rstrip("/") + "/"
-        return ("folder" if any(other.startswith(below) for other in changes) else "template", path)
+        kind = "folder" if any(other.startswith(below) for other in changes) else "template"
+        return (kind, path)
     if here.kind == "removed" or here.type == "other":
         return ("nothing", "")
     return ("folder", path) if here.type == "dir" else ("file", here.digest or "")
-
-
-def _first_link(path: str, changes: Mapping[str, Change]) -> tuple[str, Change | None]:
-    """Return the topmost new link among a path and the folders above it, or the path and None."""
-    names = path.split("/")
-    for end in range(2, len(names) + 1):
-        above = "/".join(names[:end])
-        change = changes.get(above)
-        if change is not None and change.type == "link" and change.kind != "removed":
-            return above, change
-    return path, None

@@ -38,12 +38,13 @@ def sql_paper(agent: Table | None, gold: Table | None, *, ordered: bool = True) 
     empty."""
     if agent is None or gold is None:
         return Score(0.0, False, {"iou": 0.0})
-    agent_rows, gold_rows = ([str(row) for row in side.rows] for side in (agent, gold))
+    agent_rows, gold_rows = list(map(str, agent.rows)), list(map(str, gold.rows))
     common = Counter(agent_rows) & Counter(gold_rows)
     either = len(agent_rows) + len(gold_rows) - common.total()
     iou = common.total() / either if either else 1.0
-    sides = [_common_rows(rows, common) for rows in (agent_rows, gold_rows)]
-    tau = kendall_tau(*sides) if ordered else None
+    tau = None
+    if ordered:
+        tau = kendall_tau(_common_rows(agent_rows, common), _common_rows(gold_rows, common))
     if tau is None:
         return Score(iou, iou == 1, {"iou": iou})
     reward = round(iou * tau, 2)
