@@ -87,24 +87,21 @@ def _read_catalog() -> tuple[str, list[Entry]]:
     try:
         catalog = tomllib.loads(path.read_text(encoding="utf-8"))
         table = (path.parent / catalog["repository"]["table"]).read_text(encoding="utf-8")
-        rows = [line.split("\t") for line in table.splitlines() if not line.startswith("#")]
-        hashes = {
-            source: (sha256 or blob, int(size) if size else None)
-            for source, size, blob, sha256 in rows
-        }
-        entries = [
-            Entry(
-                **{field: entry[field] for field in ("name", "env", "description", "licence")},
-                count=entry.get("count"),
-                files=tuple(
-                    file
-                    for name, source in entry.get("files", {}).items()
-                    for file in _files(name, source, hashes)
-                ),
-                parts=tuple(entry.get("parts", ())),
+        hashes = dict[str, tuple[str, int | None]]()
+        for line in table.splitlines():
+            if not line.startswith("#"):
+                source, size, blob, sha256 = line.split("\t")
+                hashes[source] = sha256 or blob, int(size) if size else None
+        entries = list[Entry]()
+        for entry in catalog["entry"]:
+            files = list[RemoteFile]()
+            for name, source in entry.get("files", {}).items():
+                files += _files(name, source, hashes)
+            texts = {name: entry[name] for name in ("name", "env", "description", "licence")}
+            parts = tuple(entry.get("parts", ()))
+            entries.append(
+                Entry(**texts, count=entry.get("count"), files=tuple(files), parts=parts)
             )
-            for entry in catalog["entry"]
-        ]
         return catalog["repository"]["address"], entries
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: is not a catalog ({type(error).__name__}: {error})") from error
@@ -114,8 +111,10 @@ def _files(
     name: str, source: str, hashes: Mapping[str, tuple[str, int | None]]
 ) -> Iterator[RemoteFile]:
     """Yield the file `source` of the repository, or all below it if it ends in a slash."""
-    below = [path for path in hashes if source.endswith("/") and path.startswith(source)]
-    for path in below or [source]:
+    paths = [source]
+    if source.endswith("/"):
+        paths = [path for path in hashes if path.startswith(source)] or paths
+    for path in paths:
         target = name + path.removeprefix(source)
         for place in (Path(target), Path(path)):
             if place.is_absolute() or ".." in place.parts:
@@ -167,9 +166,9 @@ def get(name: str, *, source: str | None = None, progress: Progress | None = Non
         before += file.bytes or 0
         if progress:
             progress(before, total)
+    for part in entry.parts:
+        get(part, source=source, progress=progress)
     if entry.parts:
-        for part in entry.parts:
-            get(part, source=source, progress=progress)
         with _temporary(folder / JOINED) as temporary:
             temporary.write_bytes(_join(entry))
             temporary.replace(folder / JOINED)
@@ -179,15 +178,17 @@ def get(name: str, *, source: str | None = None, progress: Progress | None = Non
 def downloaded(name: str) -> Path | None:
     """Return the folder of a data set if each of its files has the right hash, else None."""
     entry, folder = find(name), _folder(name)
-    complete = all(
-        digest_of(folder / file.path, file.digest) == file.digest
-        or ((missing := _missing_asset(folder, file)) and missing.is_file())
-        for file in entry.files
-    ) and all(map(downloaded, entry.parts))
-    if complete and entry.parts:
-        tasks = folder / JOINED
-        complete = tasks.is_file() and tasks.read_bytes() == _join(entry)
-    return folder if complete else None
+    for file in entry.files:
+        missing = _missing_asset(folder, file)
+        is_noted = missing is not None and missing.is_file()
+        if not is_noted and digest_of(folder / file.path, file.digest) != file.digest:
+            return None
+    if not all(map(downloaded, entry.parts)):
+        return None
+    tasks = folder / JOINED
+    if entry.parts and not (tasks.is_file() and tasks.read_bytes() == _join(entry)):
+        return None
+    return folder
 
 
 def _folder(name: str) -> Path:
@@ -197,7 +198,9 @@ def _folder(name: str) -> Path:
 def _missing_asset(folder: Path, file: RemoteFile) -> Path | None:
     """Return the path of a note that a task's asset is unavailable; None for other files."""
     kind, *names = Path(file.path).parts
-    return folder / kind / f"{names[0]}.missing" if kind == "assets" and names else None
+    if kind != "assets" or not names:
+        return None
+    return folder / kind / f"{names[0]}.missing"
 
 
 def _join(entry: Entry) -> bytes:
@@ -207,10 +210,8 @@ def _join(entry: Entry) -> bytes:
         records = json.loads((_folder(part) / "tasks.json").read_bytes())
         setup = (_folder(part) / "setup.sh").read_text(encoding="utf-8")
         label = part.removeprefix(f"{entry.name}_")
-        tasks += [
-            {"id": f"{label}-{number}", **record, "setup": setup}
-            for number, record in enumerate(records)
-        ]
+        for number, record in enumerate(records):
+            tasks.append({"id": f"{label}-{number}", **record, "setup": setup})
     return json.dumps(tasks, ensure_ascii=False, indent=1).encode()
 
 
@@ -235,7 +236,8 @@ def copy(path: Path, dest: Path, *, digest: str) -> None:
         ) from FileNotFoundError(path)
     with _temporary(dest) as temporary:
         shutil.copyfile(path, temporary)
-        if (actual := digest_of(temporary, digest)) != digest:
+        actual = digest_of(temporary, digest)
+        if actual != digest:
             raise DataError(
                 f"{path}: {_difference(actual, digest)}, so it is not the published file; "
                 "check out the commit that the catalog names, without converting line ends"
@@ -265,8 +267,8 @@ def _temporary(dest: Path) -> Iterator[Path]:
             part.unlink()
 
 
-def _report_file(progress: Progress, before: int, total: int, done: int, _: int) -> None:
-    progress(before + done, total)
+def _report_file(progress: Progress, before: int, total: int, received: int, _: int) -> None:
+    progress(before + received, total)
 
 
 def fetch(
@@ -326,16 +328,17 @@ def _receive(
     """Write what the server sends to `part`. Raises `ConnectionError` if it is shorter than `size`,
     or than the server announced."""
     request = urllib.request.Request(url, headers={"User-Agent": "intercode"})
-    done = 0
+    received = 0
     with urllib.request.urlopen(request, timeout=timeout) as response, part.open("wb") as file:
-        announced = int(response.headers.get("Content-Length") or 0)
-        least, most = (announced, LARGEST) if size is None else (size, size)
+        least, most = int(response.headers.get("Content-Length") or 0), LARGEST
+        if size is not None:
+            least = most = size
         # a longer file is wrong anyway
-        while done <= most and (block := response.read1(2**16)):
+        while received <= most and (block := response.read1(2**16)):
             file.write(block)
-            done += len(block)
+            received += len(block)
             if progress and size is not None:
-                progress(done, size)
+                progress(received, size)
         os.fsync(file.fileno())
-    if done < least:
-        raise ConnectionError(f"cut after {done} of {least} bytes")
+    if received < least:
+        raise ConnectionError(f"cut after {received} of {least} bytes")
