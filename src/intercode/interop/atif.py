@@ -19,7 +19,7 @@ import errno
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from typing import Any
 from intercode.agents.code import asking, code_of
 from intercode.errors import DataError
 from intercode.reading import decoded, files_below, leave_out, parse_json, present, read_entries
+from intercode.runs.rows import Config
 from intercode.runs.store import from_json, read_inside, shared_length, to_json
 from intercode.types import Episode, Message, Sample, ToolCall, Turn, Usage, reasoning_of
 
@@ -43,13 +44,16 @@ WAITING, FROM_TEXT = {"executed": False}, {"from_text": True}
 """The `extra` of a call that was not executed, and of one that no reply made: its code was found in
 the reply's text, or came from an agent without a model."""
 
-AtifStep = dict[str, Any]
+Object = dict[str, Any]
+"""An object of JSON."""
+Recording = tuple[Object, list[Episode]]
+"""Settings, and episodes."""
 
 
-def trajectory_of(config: Mapping[str, Any], episode: Episode) -> dict[str, Any]:
+def trajectory_of(config: Config, episode: Episode) -> Object:
     """Return the episode of a run with the settings `config` as a trajectory, as JSON."""
     record = to_json(episode)
-    steps, observations, past = list[AtifStep](), list[str](), list[tuple[str, str]]()
+    steps, observations, past = list[Object](), list[str](), list[tuple[str, str]]()
     for turn, facts in zip(episode.turns, record.pop("turns"), strict=True):
         question = [
             (message["role"], _text_of(message.get("content"))) for message in turn.ask or ()
@@ -58,7 +62,7 @@ def trajectory_of(config: Mapping[str, Any], episode: Episode) -> dict[str, Any]
             if role == "tool" or any(text in content for text in observations):
                 continue
             source = {"user": "user", "assistant": "agent"}.get(role, "system")
-            step: AtifStep = {"step_id": len(steps) + 1, "source": source, "message": content}
+            step: Object = {"step_id": len(steps) + 1, "source": source, "message": content}
             if role == "assistant":
                 step["is_copied_context"] = True
             steps.append(step)
@@ -95,7 +99,7 @@ def trajectory_of(config: Mapping[str, Any], episode: Episode) -> dict[str, Any]
     }
 
 
-def _continues(steps: Sequence[AtifStep], turn: Turn) -> bool:
+def _continues(steps: Sequence[Object], turn: Turn) -> bool:
     """Return whether the turn is a further action of the last step's reply."""
     if not steps or turn.after is not None or turn.forced:
         return False
@@ -108,13 +112,13 @@ def _continues(steps: Sequence[AtifStep], turn: Turn) -> bool:
     )
 
 
-def _agent_step(turn: Turn, facts: Mapping[str, Any], number: int) -> AtifStep:
+def _agent_step(turn: Turn, facts: Object, number: int) -> Object:
     """Return a step with the reply of the turn. Its calls are not executed yet."""
-    step: AtifStep = {"step_id": number, "source": "agent", "message": turn.reply or ""}
+    step: Object = {"step_id": number, "source": "agent", "message": turn.reply or ""}
     if turn.ask is None:
         return {**step, "message": "", "llm_call_count": 0}
     usage, sample = turn.usage, turn.sample or Sample()
-    ids, calls = list[str](), list[dict[str, Any]]()
+    ids, calls = list[str](), list[Object]()
     for call in turn.calls or ():
         ids.append(f"call_{number}_{len(ids)}" if not call.id or call.id in ids else call.id)
         calls.append(
@@ -139,11 +143,11 @@ def _agent_step(turn: Turn, facts: Mapping[str, Any], number: int) -> AtifStep:
     return step | _filled(extra=_facts(facts, _OF_REPLY))
 
 
-def _add_action(step: AtifStep, turn: Turn, facts: Mapping[str, Any]) -> None:
+def _add_action(step: Object, turn: Turn, facts: Object) -> None:
     """Add the observation of the turn, and its action: the next call of the reply, or a call in the
     form of the agent `tools`."""
     results = step.setdefault("observation", {"results": []})["results"]
-    extra, result = _facts(facts, _OF_ACTION), dict[str, Any]()
+    extra, result = _facts(facts, _OF_ACTION), Object()
     call = _waiting(step)
     if call:
         del call["extra"]
@@ -172,12 +176,12 @@ def _add_action(step: AtifStep, turn: Turn, facts: Mapping[str, Any]) -> None:
     results.append(result | {"content": turn.observation} | _filled(extra=extra))
 
 
-def _waiting(step: AtifStep) -> dict[str, Any] | None:
+def _waiting(step: Object) -> Object | None:
     """Return the first call of the step that is not executed yet."""
     return next((call for call in step.get("tool_calls", ()) if call.get("extra") == WAITING), None)
 
 
-def _arguments(value: object) -> dict[str, Any]:
+def _arguments(value: object) -> Object:
     """Return the arguments of a call, which may be JSON, as OpenAI's API gives them, or None."""
     arguments = {} if value is None else value
     if isinstance(value, str):
@@ -186,7 +190,7 @@ def _arguments(value: object) -> dict[str, Any]:
     return arguments if isinstance(arguments, dict) else {"text": value}
 
 
-def _facts(facts: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _facts(facts: Object, names: Iterable[str]) -> Object:
     """Return the facts of a turn that are neither None nor False."""
     values = {name: facts.get(name) for name in names}
     return {
@@ -194,7 +198,7 @@ def _facts(facts: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def _filled(**fields: Any) -> dict[str, Any]:
+def _filled(**fields: Any) -> Object:
     """Return the fields that are neither None nor 0 nor empty."""
     return {name: value for name, value in fields.items() if value}
 
@@ -207,7 +211,7 @@ def _text_of(content: object) -> str:
     return "\n".join(part.get("text") or "" for part in parts)
 
 
-def action_of(call: Mapping[str, Any]) -> str | None:
+def action_of(call: Object) -> str | None:
     """Return the code that a tool call executes: text under a usual name (`command`, `code`, …), or
     a submission. None for a call of another kind, such as an edit of a file."""
     name, arguments = call["function_name"], call["arguments"]
@@ -244,7 +248,7 @@ def marked_files(path: Path, mark: bytes) -> Iterator[Path]:
                 leave_out(error)
 
 
-def read_trajectories(path: Path) -> tuple[dict[str, Any], list[Episode]] | None:
+def read_trajectories(path: Path) -> Recording | None:
     """Return the settings and episodes of a trajectory file or of a folder that contains some; None
     if there are none.
 
@@ -286,7 +290,7 @@ def _read_trajectory(file: Path) -> tuple[set[tuple[str, str]], Episode]:
         raise DataError(f"{file} is not an ATIF trajectory: {error!r:.200}") from error
 
 
-def _task_of(file: Path, trajectory: Mapping[str, Any]) -> str:
+def _task_of(file: Path, trajectory: Object) -> str:
     """Return the name of the task: Harbor writes TASK__TRIAL/agent/trajectory.json."""
     if file.name != "trajectory.json":
         return str(trajectory.get("trajectory_id") or file.stem)
@@ -294,10 +298,10 @@ def _task_of(file: Path, trajectory: Mapping[str, Any]) -> str:
     return folder.name.partition("__")[0]
 
 
-def _turns(steps: Iterable[AtifStep], ours: bool) -> Iterator[Turn]:
+def _turns(steps: Iterable[Object], ours: bool) -> Iterator[Turn]:
     """Yield the turns of a trajectory; `ours`: this module wrote the facts in `extra`."""
 
-    def with_facts(turn: Turn, entry: Mapping[str, Any]) -> Turn:
+    def with_facts(turn: Turn, entry: Object) -> Turn:
         return replace(turn, **(entry.get("extra") or {})) if ours else turn
 
     messages = list[Message]()
@@ -308,7 +312,7 @@ def _turns(steps: Iterable[AtifStep], ours: bool) -> Iterator[Turn]:
                 role = "assistant"
             messages.append({"role": role, "content": content})
             continue
-        calls = list[Mapping[str, Any]]()
+        calls = list[Object]()
         for call in step.get("tool_calls") or ():
             calls.append({**call, "arguments": _arguments(call.get("arguments"))})
         turn, waits = Turn(), step.get("llm_call_count") != 0
@@ -334,8 +338,8 @@ def _turns(steps: Iterable[AtifStep], ours: bool) -> Iterator[Turn]:
 
 
 def _executed(
-    calls: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]]
-) -> Iterator[tuple[Mapping[str, Any] | None, Mapping[str, Any]]]:
+    calls: Sequence[Object], results: Sequence[Object]
+) -> Iterator[tuple[Object | None, Object]]:
     """Yield the calls that were executed, each with its result, which may be empty, then results
     without a call. One that names no call belongs to the last action if that has no other."""
     executed = [call for call in calls if call.get("extra") != WAITING]
@@ -357,13 +361,11 @@ def _fenced(text: str) -> str | None:
     return match[1] if match else None
 
 
-def _call_of(call: Mapping[str, Any]) -> ToolCall:
+def _call_of(call: Object) -> ToolCall:
     return ToolCall(call["tool_call_id"], call["function_name"], json.dumps(call["arguments"]))
 
 
-def _reply_of(
-    step: AtifStep, calls: Sequence[Mapping[str, Any]], question: tuple[Message, ...]
-) -> Turn:
+def _reply_of(step: Object, calls: Sequence[Object], question: tuple[Message, ...]) -> Turn:
     """Return a turn with a question and the reply of a step."""
     metrics, reasoning = step.get("metrics") or {}, step.get("reasoning_content")
     sample = Sample(

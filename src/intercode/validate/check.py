@@ -48,7 +48,8 @@ PAUSE = 1.1
 """Seconds between the two raw executions of all golds."""
 _COUNTS = ("gold_ok", "noop_paid", "nondeterministic")
 
-Issues = Sequence[tuple[Task, TaskIssue]]
+Issue = tuple[Task, TaskIssue]
+Issues = Sequence[Issue]
 
 
 def check(
@@ -164,7 +165,7 @@ def check_texts(
     return {"tasks": len(every), **dict.fromkeys(_COUNTS), **report}
 
 
-def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Iterator[tuple[Task, TaskIssue]]:
+def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Iterator[Issue]:
     for task in tasks:
         for issue in (*env.lint(task), *facet_issues(task)):
             yield task, issue
@@ -229,7 +230,7 @@ class _Checks:
     make_env: Callable[[], InterCodeEnv]
     workers: int
     on_task: Callable[[], object] = lambda: None
-    issues: list[tuple[Task, TaskIssue]] = field(default_factory=list)
+    issues: list[Issue] = field(default_factory=list)
 
     def note(self, task: Task, why: str, kind: str) -> None:
         self.issues.append((task, TaskIssue(why, kind)))
@@ -388,7 +389,7 @@ def _difference(run: GoldRun, again: GoldRun) -> str:
 # -- similar tasks ---------------------------------------------------------------------------------
 
 
-def find_duplicates(tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskIssue]]:
+def find_duplicates(tasks: Sequence[Task]) -> Iterator[Issue]:
     """Yield tasks whose query repeats an earlier one of the same world except for letter case and
     spaces, or, with the same gold, almost does."""
     earlier: dict[tuple[str, str], Task] = {}

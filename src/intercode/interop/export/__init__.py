@@ -8,11 +8,11 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from intercode.doors import FORMATS
 from intercode.errors import StoreError, UsageError
@@ -21,7 +21,7 @@ from intercode.reading import present
 from intercode.report.analysis import explaining
 from intercode.report.summary import is_recorded, load_run
 from intercode.runs.formats import Format, format_named, one_row
-from intercode.runs.rows import Row, episode_row
+from intercode.runs.rows import Config, Row, episode_row
 from intercode.runs.store import require_plain_output, stream_run
 from intercode.runs.trust import require_trust
 from intercode.types import Episode
@@ -95,7 +95,7 @@ def export_run(
 
 
 def _wanted(
-    config: Mapping[str, Any], episodes: Iterable[Episode], target: Format, only: str
+    config: Config, episodes: Iterable[Episode], target: Format, only: str
 ) -> Iterator[Episode]:
     """Yield the episodes that the format has, of those that were asked for."""
     if only == "human" and config.get("agent") != "human":

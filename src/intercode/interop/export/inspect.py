@@ -16,15 +16,15 @@ from statistics import mean, stdev
 from typing import IO, Any
 
 from intercode.errors import UsageError
-from intercode.interop.atif import AtifStep, trajectory_of
+from intercode.interop.atif import Object, trajectory_of
+from intercode.runs.rows import Config, Row
 from intercode.types import Episode
 
-Row = dict[str, Any]
 NO_MODEL = "none/none"
 """The model of an agent that asks none, as Inspect names it."""
 
 
-def sample_of(config: Mapping[str, Any], episode: Episode) -> Row:
+def sample_of(config: Config, episode: Episode) -> Row:
     """Return the episode as a sample of Inspect, as JSON."""
     trajectory = trajectory_of(config, episode)
     del trajectory["extra"]["intercode"]
@@ -77,7 +77,7 @@ def _answer(episode: Episode, side: str) -> str | None:
     return answer if isinstance(answer, str) else None
 
 
-def write_log(file: IO[bytes], config: Mapping[str, Any], rows: Iterable[Row]) -> None:
+def write_log(file: IO[bytes], config: Config, rows: Iterable[Row]) -> None:
     """Write the samples of a run as a log. Raises `UsageError` if inspect_ai is not installed."""
     try:
         from inspect_ai.log import EvalLog, write_eval_log
@@ -133,7 +133,7 @@ def write_log(file: IO[bytes], config: Mapping[str, Any], rows: Iterable[Row]) -
         file.write(path.read_bytes())
 
 
-def _messages(step: AtifStep) -> Iterator[Row]:
+def _messages(step: Object) -> Iterator[Row]:
     """Yield the messages of a trajectory's step; an observation is the message of a tool."""
     content: Any = step["message"]
     if reasoning := step.get("reasoning_content"):

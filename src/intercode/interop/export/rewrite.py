@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from intercode.agents import SUBMIT, Act, Ask, Step, make_agent
 from intercode.envs import environment_class
@@ -27,6 +26,7 @@ from intercode.errors import UsageError
 from intercode.language import Language
 from intercode.plugins import attribute_path
 from intercode.runner.strategy_driver import drive
+from intercode.runs.rows import Config
 from intercode.submission import ANSWER, TAKES_ANSWER, answer_in, is_submission, submitted_word
 from intercode.types import Episode, Reply, Task, Tool, ToolCall, Turn
 from intercode.user import TAKES_QUESTIONS, question_in
@@ -42,7 +42,7 @@ Rewritten = tuple[Episode, Sequence[Tool]]
 
 
 def rewriter(
-    config: Mapping[str, Any], name: str, turns: int | None = None
+    config: Config, name: str, turns: int | None = None
 ) -> Callable[[Episode], Rewritten | None]:
     """Return a function that rewrites an episode of the run with settings `config` as the agent
     `name` would have played it; `turns` is the number of turns in that agent's prompt (None: the

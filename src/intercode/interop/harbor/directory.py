@@ -23,7 +23,6 @@ import tarfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from intercode.envs.compose import containers_of, find_compose, read_yaml, service_of
 from intercode.errors import DataError, IntercodeError, UsageError
@@ -43,6 +42,8 @@ from intercode.tasks.loader import Records, is_comment
 from intercode_sandbox.base import script_command
 from intercode_sandbox.template import folder_digest
 
+Reason = tuple[str, str]
+"""Why a task cannot be played, and the kind of `KINDS`."""
 TOML, YAML = "task.toml", "task.yaml"
 NO_IMAGE = "has neither a Dockerfile nor a docker_image: give it an image with --image NAME"
 _SECONDS, _MEMORY, _DISK, _PROCESSES = 600.0, 2048, 2048, 512
@@ -161,14 +162,14 @@ def _read_task(folder: Path, root: Path) -> Record:
     }
 
 
-def _instruction(folder: Path, task: Mapping[str, Any], root: Path) -> str:
+def _instruction(folder: Path, task: Record, root: Path) -> str:
     files = [folder / "instruction.md"]
     if task.get("steps") and not present(files[0]):  # each step has its own
         files = sorted(folder.glob("steps/*/instruction.md"))
     return "\n".join(read_text(file, root) for file in files)
 
 
-def _machine_reasons(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _machine_reasons(environment: Record) -> Iterator[Reason]:
     if environment.get("gpus") or environment.get("gpu_types") or environment.get("tpu"):
         yield "needs a GPU", "needs_machine"
     system = str(environment.get("os") or "linux").lower()
@@ -177,11 +178,11 @@ def _machine_reasons(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 
 def _setting_reasons(
-    agent: Mapping[str, Any],
-    verifier: Mapping[str, Any],
-    environment: Mapping[str, Any],
+    agent: Record,
+    verifier: Record,
+    environment: Record,
     lacking: Collection[str],
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[Reason]:
     if environment.get("mcp_servers"):
         yield "needs MCP servers", "needs_machine"
     if verifier.get("environment_mode") == "separate":
@@ -192,12 +193,10 @@ def _setting_reasons(
         yield f"needs {', '.join(sorted(lacking))} of the host", "needs_network"
 
 
-def _services(
-    build: Path, main: str, root: Path
-) -> tuple[dict[str, dict[str, Any]], list[tuple[str, str]]]:
+def _services(build: Path, main: str, root: Path) -> tuple[dict[str, Record], list[Reason]]:
     """Return the services of a compose file without the container `main`, and why others cannot be
     services."""
-    services, reasons = dict[str, dict[str, Any]](), list[tuple[str, str]]()
+    services, reasons = dict[str, Record](), list[Reason]()
     file = find_compose(build)
     if file is None:
         return services, reasons
@@ -214,7 +213,7 @@ def _services(
 
 def _test_reasons(
     script: Path, tests: Path, services: Collection[str], root: Path
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[Reason]:
     if not present(script):
         yield f"has no {script.name}", "needs_files"
         return
@@ -243,7 +242,7 @@ def _asks_services(tests: Path, root: Path) -> bool:
     return any(_SERVICE.search(text.decode("utf-8", "replace")) for text, _ in files.values())
 
 
-def _variables(*parts: Mapping[str, Any]) -> tuple[list[dict[str, str]], set[str]]:
+def _variables(*parts: Record) -> tuple[list[dict[str, str]], set[str]]:
     """Return the variables of each part of a task, and the names of those of the host that they ask
     for, such as `${API_KEY}`; `${NAME:-word}` is the word."""
     variables, lacking = list[dict[str, str]](), set[str]()
@@ -257,7 +256,7 @@ def _variables(*parts: Mapping[str, Any]) -> tuple[list[dict[str, str]], set[str
     return variables, lacking
 
 
-def _sizes(environment: Mapping[str, Any]) -> dict[str, int]:
+def _sizes(environment: Record) -> dict[str, int]:
     memory = _mebibytes(environment.get("memory_mb") or environment.get("memory"), _MEMORY)
     disk = _mebibytes(environment.get("storage_mb") or environment.get("storage"), _DISK)
     sizes = {"memory": memory, "verify_memory": memory, "disk": min(disk, memory)}

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Mapping
 from typing import ClassVar
 
 from intercode.agents.tfidf import similarity
@@ -32,9 +31,9 @@ from intercode.envs.bash.judge import BashJudge
 from intercode.envs.bash.world import BashWorld
 from intercode.envs.judges import Attempt
 from intercode.envs.workspace import GoldOutcome
-from intercode.interop.v1.git_status import status, text
+from intercode.interop.v1.git_status import Changes, status, text
 from intercode.interop.v1.session import execute_gold_again, tracked_files
-from intercode.types import Change, Outcome, Score
+from intercode.types import Outcome, Score
 
 BASE, WEIGHT = 0.01, 0.33
 _HASHED = ("A", "C", "??")
@@ -66,7 +65,7 @@ class PaperReward:
         return bash_paper(agent, gold.outcome, files), gold
 
 
-def bash_paper(agent: Outcome, gold: Outcome, tracked: Mapping[str, Change]) -> Score:
+def bash_paper(agent: Outcome, gold: Outcome, tracked: Changes) -> Score:
     """Score an agent's outcome against the gold's; for `tracked` see `git_status.status`."""
     entries = pairs(text(status(agent.changes, tracked)))
     gold_entries = pairs(text(status(gold.changes, tracked)))
@@ -97,7 +96,7 @@ def effects(agent: set[Pair], gold: set[Pair]) -> float:
     return round(WEIGHT * (1 - math.erf(len(agent ^ gold))), 2)
 
 
-def contents(common: set[Pair], agent: Mapping[str, Change], gold: Mapping[str, Change]) -> float:
+def contents(common: set[Pair], agent: Changes, gold: Changes) -> float:
     """Return p2: the share with equal content among the new entries on both sides."""
     hashed = [path for path, letters in common if letters in _HASHED]
     if not hashed:
@@ -116,7 +115,7 @@ def answer(agent: Outcome, gold: Outcome) -> float:
     return round(WEIGHT * share, 2)
 
 
-def md5(word: str, changes: Mapping[str, Change]) -> Leaf:
+def md5(word: str, changes: Changes) -> Leaf:
     """Return a value for a word in the status text; two words have equal values if the hash command
     prints the same for both."""
     if "." not in word or set(word) & set("\"'\\"):
@@ -126,7 +125,7 @@ def md5(word: str, changes: Mapping[str, Change]) -> Leaf:
     return ("folder", "") if content[0] == "folder" else content
 
 
-def leaf(path: str, changes: Mapping[str, Change], links: int = _LINKS) -> Leaf:
+def leaf(path: str, changes: Changes, links: int = _LINKS) -> Leaf:
     """Follow links and return the content at a path."""
     above = ""
     for name in path.split("/")[1:]:

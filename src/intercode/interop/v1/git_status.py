@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from intercode.types import Change
 
+Changes = Mapping[str, Change]
 _NAMES = "bin boot dev etc home lib media opt proc root run sbin srv sys usr var .dockerenv"
 IGNORED = frozenset(_NAMES.split(" "))
 """The names in InterCode v1's `.gitignore`; each is ignored at any depth, with everything below
@@ -51,7 +52,7 @@ class Entry(NamedTuple):
     path: str
 
 
-def status(changes: Mapping[str, Change], tracked: Mapping[str, Change]) -> list[Entry]:
+def status(changes: Changes, tracked: Changes) -> list[Entry]:
     """Return the entries in git's order: tracked ones, then untracked ones, each sorted by the
     bytes of the path.
 
@@ -86,7 +87,7 @@ def ignored(path: str) -> bool:
     return any(name in UNSEEN for name in path.split("/"))
 
 
-def _letter(path: str, then: Change, changes: Mapping[str, Change]) -> str:
+def _letter(path: str, then: Change, changes: Changes) -> str:
     """Return the letter of a tracked path; "" if git sees no difference."""
     for folder in _folders(path):
         above = changes.get(folder)
@@ -107,7 +108,7 @@ def _runs(change: Change) -> bool:
     return change.type == "file" and bool(change.mode & 0o100)
 
 
-def _untracked(changes: Mapping[str, Change], tracked: Collection[str]) -> set[Entry]:
+def _untracked(changes: Changes, tracked: Collection[str]) -> set[Entry]:
     tracked_folders = set(chain.from_iterable(map(_folders, tracked)))
     paths = [f"{path}/" for path in _repositories(changes) if path not in tracked_folders]
     paths += [path for path, change in changes.items() if _is_file(change) and path not in tracked]
@@ -129,7 +130,7 @@ def _is_file(change: Change) -> bool:
     return change.kind != "removed" and change.type in ("file", "link")
 
 
-def _repositories(changes: Mapping[str, Change]) -> Iterator[str]:
+def _repositories(changes: Changes) -> Iterator[str]:
     """Yield the folders in which `git init` was run."""
     for path, change in changes.items():
         top, head, rest = path.rpartition("/.git/HEAD")

@@ -45,6 +45,7 @@ from intercode.tasks.dataset import STARTER
 from intercode.tasks.formats import Unreadable, read_file
 from intercode.types import Table
 
+Fields = dict[str, Any]
 __path__: list[str] = []  # so that `intercode.utils.data_loader` can be imported
 AGENT_OBS, EVAL_OBS, CORRUPT_GOLD = "agent_obs", "eval_obs", "corrupt_gold"
 ACTION_EXEC, REWARD = "action_executed", "reward"
@@ -120,7 +121,7 @@ class IntercodeDataLoader:
     def __len__(self) -> int:
         return len(self.records)
 
-    def get(self, index: int | None = None) -> dict[str, Any]:
+    def get(self, index: int | None = None) -> Fields:
         """Return the record of an index, or of a random one: its fields, and `extra` with those
         other than query and gold."""
         record = dict(self.records[random.randint(len(self)) if index is None else index])
@@ -180,7 +181,7 @@ def get_container(ctr_name: str, image_name: str) -> V1Container:
 _factories: dict[str, EnvFactory] = {}
 
 
-def _factory(language: str, options: dict[str, Any]) -> EnvFactory:
+def _factory(language: str, options: Fields) -> EnvFactory:
     """Return the factory of environments with these options, the same for all environments as long
     as no file that the options name is written."""
     written = list[tuple[str, int]]()
@@ -213,7 +214,7 @@ class V1Env(gymnasium.Env[Any, str]):
     image_name, tool_mode = "intercode", True
     logger = logger.getChild(name)
     logger.disabled = True
-    preprocess: Callable[[dict[str, Any]], Any] | None = None
+    preprocess: Callable[[Fields], Any] | None = None
     traj_dir: str | None = None
     query, gold, query_idx, workdir = "", "", 0, "/"
     reward: float | None = None
@@ -226,8 +227,8 @@ class V1Env(gymnasium.Env[Any, str]):
         self.traj_dir = kwargs.get("traj_dir")
         self.logger = logger.getChild(self.name)
         self.logger.disabled = not kwargs.get("verbose", False)
-        self.record: dict[str, Any] = {}
-        self.info: dict[str, Any] = {}
+        self.record: Fields = {}
+        self.info: Fields = {}
         self.trajectory: list[tuple[str, Any]] = []
         self.tool_mode = self.data_path is None
         data = None
@@ -275,7 +276,7 @@ class V1Env(gymnasium.Env[Any, str]):
                 data = data.parent
             return _factory(self.language, {**self._options, "data": str(data)})()
 
-    def _implied(self, data: Path | None) -> dict[str, Any]:
+    def _implied(self, data: Path | None) -> Fields:
         """Return the options that the image and the path of the data imply."""
         return {}
 
@@ -289,7 +290,7 @@ class V1Env(gymnasium.Env[Any, str]):
         container.env = env
         return container
 
-    def reset(self, index: int | None = None, **_: object) -> tuple[Any, dict[str, Any]]:
+    def reset(self, index: int | None = None, **_: object) -> tuple[Any, Fields]:
         """Begin an episode on the record of an index, or of a random one."""
         self.info, self.trajectory, self.observation, self.reward = {}, [], None, None
         self.query_idx = self._scored = 0
@@ -324,7 +325,7 @@ class V1Env(gymnasium.Env[Any, str]):
                 return task.id
         raise UsageError(f"record {self.query_idx} cannot be played here; `check` says why")
 
-    def step(self, action: str) -> tuple[Any, float, bool, dict[str, Any]]:  # type: ignore[override]
+    def step(self, action: str) -> tuple[Any, float, bool, Fields]:  # type: ignore[override]
         """Execute an action, score a submission, or skip the task."""
         self.logger.info("Action: %s", action)
         if action.startswith("submit"):
@@ -358,7 +359,7 @@ class V1Env(gymnasium.Env[Any, str]):
         self.workdir = result.cwd or self.workdir
         return result.output
 
-    def get_reward(self) -> tuple[float, dict[str, Any]]:
+    def get_reward(self) -> tuple[float, Fields]:
         """Return the paper's reward for the state and the last observation, and what it compared
         in `info`."""
         score = self.env.score()
@@ -382,7 +383,7 @@ class V1Env(gymnasium.Env[Any, str]):
         """Write the episode to `traj_dir`/logs_NAME/log_TIME.json."""
         folder = Path(self.traj_dir or ".") / f"logs_{self.name}"
         folder.mkdir(parents=True, exist_ok=True)
-        record: dict[str, Any] = {"environment": self.name}
+        record: Fields = {"environment": self.name}
         if not self.tool_mode:
             record |= {"query_idx": self.query_idx, "query": self.query, "gold": self.gold}
             record["reward"] = self.reward
@@ -413,7 +414,7 @@ class V1BashEnv(V1Env):
         self._second: InterCodeEnv | None = None
         self._episode: object = None
 
-    def _implied(self, data: Path | None) -> dict[str, Any]:
+    def _implied(self, data: Path | None) -> Fields:
         named = _BASH_IMAGE.fullmatch(self.image_name)
         image = {"image": "v1-bash"} if named else {}
         if not data or data.stem == "tasks":
@@ -446,7 +447,7 @@ class V1BashEnv(V1Env):
         if self._second:
             self._second.close()
 
-    def get_reward(self) -> tuple[float, dict[str, Any]]:
+    def get_reward(self) -> tuple[float, Fields]:
         workspace = self.env.world.workspace
         output = _text(self.observation)  # which is the query until an action
         if output != workspace.answer.output:
@@ -485,7 +486,7 @@ class V1SqlEnv(V1Env):
         super().__init__(image_name, **options)
         self.cur = self.cnx = V1Cursor(self)
 
-    def _implied(self, data: Path | None) -> dict[str, Any]:
+    def _implied(self, data: Path | None) -> Fields:
         if not data:
             return {}
         dumps, folder = sorted(data.parent.glob("*.sql")), data.with_name("databases")
@@ -531,7 +532,7 @@ class V1SqlEnv(V1Env):
             return result.output
         return None if answer.table is None else list(answer.table.rows)
 
-    def get_reward(self) -> tuple[float, dict[str, Any]]:
+    def get_reward(self) -> tuple[float, Fields]:
         rows = self.observation if isinstance(self.observation, list) else None
         gold = self.env.judge_of(self.env.task).gold(self.env.world, self.env.task).table
         score = sql_paper(None if rows is None else Table((), tuple(rows)), gold)
@@ -601,7 +602,7 @@ class V1CTFEnv(V1Env):
     def __init__(
         self,
         image_name: str,
-        task: Mapping[str, Any] | None = None,
+        task: Fields | None = None,
         manual_mode: bool = False,
         **options: Any,
     ) -> None:
@@ -614,8 +615,8 @@ class V1CTFEnv(V1Env):
             super().__init__(image_name, **{**options, "data_path": file.name})
         self.reset(0)
 
-    def _implied(self, data: Path | None) -> dict[str, Any]:
-        options: dict[str, Any] = {"everything": True}
+    def _implied(self, data: Path | None) -> Fields:
+        options: Fields = {"everything": True}
         if data and (assets := data.with_name("task_assets")).is_dir():
             options["assets"] = str(assets)
         if not self.tool_mode and "task_id" in self.data_loader.get(0):
@@ -630,7 +631,7 @@ class V1CTFEnv(V1Env):
             move = 'mkdir "$1" && find . -maxdepth 1 ! -name . ! -name "$1" -exec mv -t "$1" {} +'
             self.env.world.run(["sh", "-c", move, "-", self.env.task.id], cwd="/ctf")
 
-    def step(self, action: str) -> tuple[Any, float, bool, dict[str, Any]]:  # type: ignore[override]
+    def step(self, action: str) -> tuple[Any, float, bool, Fields]:  # type: ignore[override]
         if action.startswith("submit"):
             self.env.execute(action)
         return super().step(action)

@@ -18,11 +18,10 @@ episode without `turn_history`, or with one that is malformed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from intercode.errors import DataError
+from intercode.interop.atif import Object, Recording
 from intercode.reading import read_json
 from intercode.types import Ended, Episode, Turn
 
@@ -40,7 +39,7 @@ _MALFORMED = (
 _LABELS = {"hardness": "hardness", "data_set": "dataset"}
 
 
-def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
+def read_log(path: Path) -> Recording:
     """Return the settings and the episodes of a log. `keeps_reward` in the settings: a turn without
     code keeps the reward. `left_out`: what the episodes lack of the log, by its keys.
 
@@ -90,7 +89,7 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
             "or of logs with `environment` and `trajectory`"
         )
     left_out = empty | blocked | {key: f"all, since {why}" for key, why in malformed.items()}
-    settings: dict[str, Any] = {
+    settings: Object = {
         "run": str(path),
         "env": None,
         "agent": "plan_solve" if planned else "try_again",
@@ -116,7 +115,7 @@ def is_error(observation: str) -> bool:
     return bool(_ERROR.match(observation))
 
 
-def _episode(entry: Mapping[str, Any], react: bool) -> Episode:
+def _episode(entry: Object, react: bool) -> Episode:
     history, query = entry["turn_history"], entry["query"]
     best, observations = float(entry["summary"]["max_reward"]), history["observations"]
     count = len(observations)

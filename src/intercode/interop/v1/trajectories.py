@@ -12,13 +12,12 @@ not say who acted.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from intercode.errors import DataError
-from intercode.interop.atif import marked_files
+from intercode.interop.atif import Object, Recording, marked_files
 from intercode.interop.v1.logs import is_error
 from intercode.reading import decoded, leave_out, parse_json, present, read_entries
 from intercode.runs.store import read_inside
@@ -27,7 +26,7 @@ from intercode.types import Ended, Episode, Turn
 _FIELDS = {"environment", "trajectory"}
 
 
-def _logs(path: Path) -> Iterator[tuple[Path, str, dict[str, Any]]]:
+def _logs(path: Path) -> Iterator[tuple[Path, str, Object]]:
     """Yield the logs in the files at or below `path`, with their files and names."""
     for file in marked_files(path, b'"trajectory"'):
         try:
@@ -52,7 +51,7 @@ def log_files(path: Path) -> Iterator[Path]:
         yield file
 
 
-def read_logs(path: Path) -> tuple[dict[str, Any], list[Episode]] | None:
+def read_logs(path: Path) -> Recording | None:
     """Return the settings and episodes of the logs at or below `path`; None if there are none.
 
     Further logs of a query are its epochs; another query with the same index is a task of its own.
@@ -60,7 +59,7 @@ def read_logs(path: Path) -> tuple[dict[str, Any], list[Episode]] | None:
     """
     episodes, envs, queries = list[Episode](), set[str](), defaultdict[str, list[str]](list)
 
-    def read(entry: tuple[Path, str, dict[str, Any]]) -> tuple[Episode, str]:
+    def read(entry: tuple[Path, str, Object]) -> tuple[Episode, str]:
         file, task, log = entry
         of_index, query = queries[task], str(log.get("query", ""))
         epoch = of_index.count(query)
@@ -85,7 +84,7 @@ def read_logs(path: Path) -> tuple[dict[str, Any], list[Episode]] | None:
     return settings, episodes
 
 
-def _episode(task: str, epoch: int, log: Mapping[str, Any]) -> Episode:
+def _episode(task: str, epoch: int, log: Object) -> Episode:
     turns, score = list[Turn](), log.get("reward")
     ended: Ended | None = None
     fine = 0 if log["environment"] in ("ic_sql", "ic_python") else None
