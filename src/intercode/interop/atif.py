@@ -192,10 +192,12 @@ def _arguments(value: object) -> Object:
 
 def _facts(facts: Object, names: Iterable[str]) -> Object:
     """Return the facts of a turn that are neither None nor False."""
-    values = {name: facts.get(name) for name in names}
-    return {
-        name: value for name, value in values.items() if value is not None and value is not False
-    }
+    present_facts: Object = {}
+    for name in names:
+        value = facts.get(name)
+        if value is not None and value is not False:
+            present_facts[name] = value
+    return present_facts
 
 
 def _filled(**fields: Any) -> Object:
@@ -367,11 +369,11 @@ def _call_of(call: Object) -> ToolCall:
 
 def _reply_of(step: Object, calls: Sequence[Object], question: tuple[Message, ...]) -> Turn:
     """Return a turn with a question and the reply of a step."""
-    metrics, reasoning = step.get("metrics") or {}, step.get("reasoning_content")
+    metrics, reasoning = _filled(**(step.get("metrics") or {})), step.get("reasoning_content")
     sample = Sample(
-        tuple(metrics.get("completion_token_ids") or ()),
-        tuple(metrics.get("logprobs") or ()),
-        prompt_ids=tuple(metrics.get("prompt_token_ids") or ()),
+        tuple(metrics.get("completion_token_ids", ())),
+        tuple(metrics.get("logprobs", ())),
+        prompt_ids=tuple(metrics.get("prompt_token_ids", ())),
     )
     return Turn(
         question,
@@ -379,10 +381,10 @@ def _reply_of(step: Object, calls: Sequence[Object], question: tuple[Message, ..
         reasoning=_filled(reasoning_content=reasoning) or None,
         calls=tuple(_call_of(call) for call in calls if call.get("extra") != FROM_TEXT) or None,
         usage=Usage(
-            metrics.get("prompt_tokens") or 0,
-            metrics.get("completion_tokens") or 0,
-            metrics.get("cost_usd") or 0,
-            (metrics.get("extra") or {}).get("reasoning_tokens") or 0,
+            metrics.get("prompt_tokens", 0),
+            metrics.get("completion_tokens", 0),
+            metrics.get("cost_usd", 0),
+            metrics.get("extra", {}).get("reasoning_tokens") or 0,
         ),
         sample=sample if sample.token_ids or sample.prompt_ids else None,
     )

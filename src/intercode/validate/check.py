@@ -77,8 +77,10 @@ def check(
     counts: dict[str, Any] = dict.fromkeys(_COUNTS, 0)
     counts["gold_ok"], counts["nondeterministic"] = checks.play_golds(tasks, first)
     compared = [task for task, run in zip(tasks, first, strict=True) if run.task is None]
-    for place in range(1, max((len(task.golds) for task in compared), default=1)):
-        checks.compare_golds([task for task in compared if len(task.golds) > place], place)
+    place = 1
+    while compared := [task for task in compared if len(task.golds) > place]:
+        checks.compare_golds(compared, place)
+        place += 1
     by_noop = checks.play(noop, tasks)
     for task in tasks:
         if by_noop[task.id].success:
@@ -174,19 +176,19 @@ def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Iterator[Issue]:
 
 def _report(tasks: Sequence[Task], issues: Issues, env: type[InterCodeEnv]) -> dict[str, Any]:
     """Return the issues in the order of the tasks; `kinds` counts tasks."""
-    misspelt = env.misspelt(tasks)
     place = {task.id: number for number, task in enumerate(tasks)}
-    rows = [
-        {"task": task.id, "kind": issue.kind, "why": issue.removeprefix(f"task {task.id}: ")}
-        for task, issue in sorted(issues, key=lambda pair: place[pair[0].id])
-    ]
-    kinds = Counter(kind for _, kind in {(row["task"], row["kind"]) for row in rows})
-    return {
-        "broken": [row for row in rows if row["kind"] in BROKEN],
-        "suspicious": [row for row in rows if row["kind"] not in BROKEN],
-        "kinds": {kind: kinds[kind] for kind in KINDS if kinds[kind]},
-        **({"misspelt": misspelt} if misspelt else {}),
-    }
+    broken, suspicious = list[dict[str, str]](), list[dict[str, str]]()
+    by_kind = defaultdict[str, set[str]](set)
+    for task, issue in sorted(issues, key=lambda pair: place[pair[0].id]):
+        by_kind[issue.kind].add(task.id)
+        rows = broken if issue.kind in BROKEN else suspicious
+        why = issue.removeprefix(f"task {task.id}: ")
+        rows.append({"task": task.id, "kind": issue.kind, "why": why})
+    kinds = {kind: len(by_kind[kind]) for kind in KINDS if kind in by_kind}
+    report: dict[str, Any] = {"broken": broken, "suspicious": suspicious, "kinds": kinds}
+    if misspelt := env.misspelt(tasks):
+        report["misspelt"] = misspelt
+    return report
 
 
 def _gold_of(others: Mapping[str, Task]) -> Strategy:
@@ -291,33 +293,33 @@ class _Checks:
         by_task = {task.id: owner.hacks(task, in_process=False) for task in tasks}
         if not any(by_task.values()):
             return {}
-        paid, not_played = list[tuple[Task, str]](), Counter[tuple[str, str]]()
+        paid, not_played = list[dict[str, str]](), Counter[tuple[str, str]]()
         for name in dict.fromkeys(chain.from_iterable(by_task.values())):
-            actions = dict[str, Task]()
+            hacked, actions = list[Task](), dict[str, Task]()
             for task in tasks:
                 if name in by_task[task.id]:
                     action = by_task[task.id][name].replace("@GOLD@", task.gold)
                     actions[task.id] = replace(task, gold=action)
-            hacked = [task for task in tasks if task.id in actions]
+                    hacked.append(task)
             episodes = self.play(_gold_of(actions), hacked)
             for task in hacked:
                 episode = episodes[task.id]
-                output = "".join(turn.observation for turn in episode.turns[:1])
+                output = episode.turns[0].observation if episode.turns else ""
                 _, is_unplayed, why = output.partition(NOT_PLAYED)
                 if is_unplayed:
                     not_played[name, why.strip()] += 1
                 elif episode.success and not by_noop[task.id].success:
-                    paid.append((task, name))
+                    paid.append({"task": task.id, "hack": name})
                     why = f"the tests pass without the work, by this hack: {name}"
                     self.note(task, why, "hack_pays")
-        paid += [(task, run.forgery) for task, run in zip(tasks, runs, strict=True) if run.forgery]
-        return {
-            "hacks_paid": [{"task": task.id, "hack": name} for task, name in paid],
-            "hacks_not_played": [
-                {"hack": name, "why": why, "tasks": number}
-                for (name, why), number in sorted(not_played.items())
-            ],
-        }
+        for task, run in zip(tasks, runs, strict=True):
+            if run.forgery:
+                paid.append({"task": task.id, "hack": run.forgery})
+        unplayed = [
+            {"hack": name, "why": why, "tasks": number}
+            for (name, why), number in sorted(not_played.items())
+        ]
+        return {"hacks_paid": paid, "hacks_not_played": unplayed}
 
     def compare_golds(self, tasks: Sequence[Task], place: int) -> None:
         """Note the tasks whose alternative gold number `place` does not run, or matches the gold in
@@ -343,18 +345,18 @@ class _Checks:
         matches = play_as(golds, others), play_as(others, golds)
         for task, other, run in zip(golds, others, runs, strict=True):
             alternative = f"the alternative {other.gold!r:.100}"
-            faults = [
-                fault
-                for fault in run.faults
-                if getattr(fault, "kind", "gold_fails") == "gold_fails"
-            ]
-            played = [episodes[task.id] for episodes in matches]
-            if faults:
-                self.note(task, f"{alternative}: {faults[0]}", "alternative_fails")
-            elif task.extra.keys().isdisjoint(("gold_is", "golds_are")) and not any(
-                episode.success or episode.error for episode in played
-            ):
+            failure = next(filter(_is_failure, run.faults), None)
+            is_same = False
+            for episodes in matches:
+                is_same |= episodes[task.id].success or bool(episodes[task.id].error)
+            if failure is not None:
+                self.note(task, f"{alternative}: {failure}", "alternative_fails")
+            elif not (is_same or task.extra.keys() & {"gold_is", "golds_are"}):
                 self.note(task, f"{alternative} and the gold do not match", "golds_disagree")
+
+
+def _is_failure(fault: str) -> bool:
+    return getattr(fault, "kind", "gold_fails") == "gold_fails"
 
 
 def _gold_issues(run: GoldRun, episode: Episode) -> list[TaskIssue]:
@@ -365,9 +367,8 @@ def _gold_issues(run: GoldRun, episode: Episode) -> list[TaskIssue]:
         if not isinstance(fault, TaskIssue):
             fault = _fault(fault)
         issues.append(fault)
-    if not episode.success and not any(
-        issue.kind == "gold_fails" or episode.error for issue in issues
-    ):
+    is_explained = any(map(_is_failure, issues)) or (issues and episode.error)
+    if not (episode.success or is_explained):
         parts = ", ".join(f"{name} {value:g}" for name, value in episode.parts.items())
         fault = episode.error or f"the gold itself earns only {episode.reward} ({parts})"
         issues.append(_fault(fault))
@@ -431,5 +432,4 @@ def _world(task: Task) -> str:
     user replies."""
     images = "world" if "world" in task.extra else "image"
     place = ("db", "db_id", "setup", "cwd", "env", "services", images)
-    names = (*place, "facets", "follow_up", "test_cases")
-    return repr([task.extra.get(name) for name in names])
+    return repr(list(map(task.extra.get, (*place, "facets", "follow_up", "test_cases"))))

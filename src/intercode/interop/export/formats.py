@@ -145,21 +145,24 @@ def v1_entry(config: Config, episode: Episode) -> Row:
     """Return the episode as InterCode v1 logs it, for `load_recording`: a Try Again log, or a ReAct
     log under `submit`, where each action but the submission is wrapped in ``execute[…]``."""
     turns, react = episode.line, config.get("protocol", SUBMIT) == SUBMIT
-    actions = list[str | None]()
+    history: dict[str, list[Any]] = {
+        "actions": [],
+        "observations": [],
+        "rewards": [],
+        "valid_action": [],
+    }
+    if react:
+        history["thoughts"] = [turn.thought or "" for turn in turns]
     for turn in turns:
         action = turn.action
         if react and action != SUBMIT:
             action = "" if action is None else f"execute[{action}]"
-        actions.append(action)
-    history = {
-        "actions": actions,
-        "observations": [turn.observation for turn in turns],
-        "rewards": [turn.score or 0.0 for turn in turns],
-        "valid_action": [turn.action is not None and turn.exit_code in (0, None) for turn in turns],
-    }
-    if react:
-        history["thoughts"] = [turn.thought or "" for turn in turns]
-    best = max(range(len(turns)), key=lambda position: turns[position].score or 0.0, default=0)
+        history["actions"].append(action)
+        history["observations"].append(turn.observation)
+        history["rewards"].append(turn.score or 0.0)
+        is_valid = turn.action is not None and turn.exit_code in (0, None)
+        history["valid_action"].append(is_valid)
+    rewards = history["rewards"] or [0.0]
     return {
         "environment": f"ic_{config.get('env')}",
         "dataset": config.get("data"),
@@ -168,7 +171,7 @@ def v1_entry(config: Config, episode: Episode) -> Row:
         "turn_history": history,
         "summary": {
             "max_reward": episode.reward,
-            "max_reward_idx": best,
+            "max_reward_idx": rewards.index(max(rewards)),
             "turns_taken": len(turns),
             "turns_max": len(turns),
         },

@@ -63,16 +63,14 @@ def container(spec: WorkspaceSpec, data: str) -> WorkspaceSpec:
         return start
 
     # other data sets count as the first file system
-    number = match[1] if (match := re.search(r"fs_(\d+)$", data)) else "1"
+    match = re.search(r"fs_(\d+)$", data)
+    number = match[1] if match else "1"
     environment = {"PATH": ENVIRONMENT["PATH"], "HOME": "/root", "HOSTNAME": "intercode"}
     environment |= {"file_system_version": number, "script": f"setup_nl2b_fs_{number}.sh"}
-    build = spec.build
-    return replace(
-        spec,
-        template=reset(spec.template),
-        environment=environment,
-        build=(lambda image: reset(build(image))) if build else None,
-    )
+    spec = replace(spec, template=reset(spec.template), environment=environment)
+    if build := spec.build:
+        return replace(spec, build=lambda image: reset(build(image)))
+    return spec
 
 
 @lru_cache(maxsize=64)
