@@ -53,7 +53,9 @@ Recording = tuple[Object, list[Episode]]
 def trajectory_of(config: Config, episode: Episode) -> Object:
     """Return the episode of a run with the settings `config` as a trajectory, as JSON."""
     record = to_json(episode)
-    steps, observations, past = list[Object](), list[str](), list[tuple[str, str]]()
+    steps = list[Object]()
+    observations = list[str]()
+    past = list[tuple[str, str]]()
     for turn, facts in zip(episode.turns, record.pop("turns"), strict=True):
         question = [
             (message["role"], _text_of(message.get("content"))) for message in turn.ask or ()
@@ -118,7 +120,8 @@ def _agent_step(turn: Turn, facts: Object, number: int) -> Object:
     if turn.ask is None:
         return {**step, "message": "", "llm_call_count": 0}
     usage, sample = turn.usage, turn.sample or Sample()
-    ids, calls = list[str](), list[Object]()
+    ids = list[str]()
+    calls = []
     for call in turn.calls or ():
         ids.append(f"call_{number}_{len(ids)}" if not call.id or call.id in ids else call.id)
         calls.append(
@@ -192,7 +195,7 @@ def _arguments(value: object) -> Object:
 
 def _facts(facts: Object, names: Iterable[str]) -> Object:
     """Return the facts of a turn that are neither None nor False."""
-    present_facts: Object = {}
+    present_facts = {}
     for name in names:
         value = facts.get(name)
         if value is not None and value is not False:
@@ -258,7 +261,8 @@ def read_trajectories(path: Path) -> Recording | None:
     reward, how the episode ended, the environment. A damaged trajectory is left out with a warning;
     raises `DataError` if all are.
     """
-    settings, episodes = list[set[tuple[str, str]]](), dict[tuple[str, int], Episode]()
+    settings = []
+    episodes = {}
     for values, episode in read_entries(trajectory_files(path), _read_trajectory):
         epoch = episode.epoch
         while (episode.task, epoch) in episodes:
@@ -306,7 +310,7 @@ def _turns(steps: Iterable[Object], ours: bool) -> Iterator[Turn]:
     def with_facts(turn: Turn, entry: Object) -> Turn:
         return replace(turn, **(entry.get("extra") or {})) if ours else turn
 
-    messages = list[Message]()
+    messages = []
     for step in steps:
         content, role = _text_of(step["message"]), step["source"]
         if role != "agent" or step.get("is_copied_context"):
@@ -314,7 +318,7 @@ def _turns(steps: Iterable[Object], ours: bool) -> Iterator[Turn]:
                 role = "assistant"
             messages.append({"role": role, "content": content})
             continue
-        calls = list[Object]()
+        calls = []
         for call in step.get("tool_calls") or ():
             calls.append({**call, "arguments": _arguments(call.get("arguments"))})
         turn, waits = Turn(), step.get("llm_call_count") != 0

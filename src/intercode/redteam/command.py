@@ -44,7 +44,8 @@ def attack(env: str, workers: int, values: bool, as_json: bool, **options: Any) 
             env, workers=workers, values=values, tick=lambda: advance("attacking"), **options
         )
     counts = dict.fromkeys(("tried", "paid", "escaped", "harmed", "not_tried", "moot"), 0)
-    rows, table = list[dict[str, Any]](), list[dict[str, str]]()
+    rows = []
+    table = []
     for verdict in verdicts:
         counts["tried"] += verdict.tried
         counts["paid"] += verdict.paid

@@ -32,7 +32,7 @@ from intercode.redteam.exploits import Exploit, with_words
 from intercode.redteam.suite import HONEST, attacks_of, list_exploits
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
-from intercode.types import Episode, Task
+from intercode.types import Task
 from intercode_sandbox.attacks import LIMITS, NO_PYTHON, host_targets
 from intercode_sandbox.identity import identity
 
@@ -201,7 +201,7 @@ def _prove_shell(env: InterCodeEnv, task: Task) -> None:
 def find_targets(env: InterCodeEnv) -> list[Target]:
     """Return the first tasks that the gold solves here and doing nothing does not. Raises
     `UsageError` if there are none."""
-    golds: dict[str, Episode] = {}
+    golds = {}
     for task in env.tasks[:_CANDIDATES]:
         with suppress(DataError):
             episode = play(env, task, gold, None, BudgetTracker())
@@ -212,7 +212,7 @@ def find_targets(env: InterCodeEnv) -> list[Target]:
             f"none of the first {min(_CANDIDATES, len(env.tasks))} tasks has a gold that succeeds "
             "within the attacks' limits, while doing nothing does not: see `intercode check`"
         )
-    words = dict[str, str]()
+    words = {}
     for id, episode in golds.items():
         words[id] = str(episode.turns[-1].action or "").strip().partition(" ")[2]
     targets = list[Target]()
@@ -306,7 +306,8 @@ def _play_actions(
     end.
     """
     env.reset(options={"task": task.id})
-    paid, output, last = False, "", dict[str, Any]()
+    paid, output = False, ""
+    last = dict[str, Any]()
     honest = [exploit.honest_action] * 3 if exploit.honest_action else []
     for action in (*actions, *honest, f"submit {exploit.word}".strip()):
         if action == exploit.honest_action and "honest 42" in output:

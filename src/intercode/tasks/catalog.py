@@ -87,12 +87,12 @@ def _read_catalog() -> tuple[str, list[Entry]]:
     try:
         catalog = tomllib.loads(path.read_text(encoding="utf-8"))
         table = (path.parent / catalog["repository"]["table"]).read_text(encoding="utf-8")
-        hashes = dict[str, tuple[str, int | None]]()
+        hashes = {}
         for line in table.splitlines():
             if not line.startswith("#"):
                 source, size, blob, sha256 = line.split("\t")
                 hashes[source] = sha256 or blob, int(size) if size else None
-        entries = list[Entry]()
+        entries = []
         for entry in catalog["entry"]:
             files = list[RemoteFile]()
             for name, source in entry.get("files", {}).items():

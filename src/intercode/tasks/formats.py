@@ -135,7 +135,8 @@ def _lines(text: str, path: Path) -> Located:
 def _read_csv(path: Path, root: Path | None) -> Located:
     # for the whole process; never lowered
     csv.field_size_limit(max(LARGEST_CSV_FIELD, csv.field_size_limit()))
-    text, header, delimiter = _read_text(path, root), list[str](), ","
+    text, delimiter = _read_text(path, root), ","
+    header = list[str]()
     if suffix_of(path) == ".tsv":
         delimiter = "\t"
         if _GOLD_AND_DATABASE.match(text):

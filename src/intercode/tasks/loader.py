@@ -108,8 +108,10 @@ def read_tasks(
         located = read_file(path, root)
     else:
         located = ((f"record {n}", record) for n, record in enumerate(records(path), start=1))
-    tasks, bad = list[Task](), list[tuple[str, str]]()
-    numbers, fields = dict[str, int](), set[str]()
+    tasks = []
+    bad = []
+    numbers = dict[str, int]()
+    fields = set[str]()
     for index, (place, record) in enumerate(islice(located, limit)):
         why, where = "", f"{path}: {place}"
         if isinstance(record, Unreadable):
@@ -141,7 +143,7 @@ def read_tasks(
                 f"{path}: no record has the gold field {name!r}; "
                 f"records have {', '.join(sorted(fields))}"
             )
-    unread = list[Unread]()
+    unread = []
     for id, why in bad:
         if id in numbers:  # the task of another record has this id
             id = f"{id} (left out)"
@@ -212,7 +214,7 @@ class RecordForm:
                     f"field {name!r} affects scoring, but nothing here reads it; "
                     "write it as tests that this environment knows, or remove it"
                 )
-        fields: Record = {}
+        fields = {}
         for name, value in record.items():
             try:
                 json.dumps((name, value), ensure_ascii=False, skipkeys=True, default=str).encode()
@@ -258,7 +260,7 @@ class RecordForm:
     def _require_fields(self, fields: Record, record: Record, has_tests: bool) -> None:
         """Raise a `DataError` for missing fields. It says what to do: to name the fields, where
         that makes the record playable."""
-        lacking = dict[str, str]()
+        lacking = {}
         golds = [*self.gold_fields, "golds"]
         has_gold = golds[0] in fields or any(fields.get(name, "") != "" for name in golds)
         if not has_tests and not has_gold:
@@ -298,7 +300,7 @@ class RecordForm:
         named = [(name, fields.pop(name, None)) for name in self.gold_fields]
         pairs = [(name, gold) for name, gold in named if gold not in (None, "")]
         pairs += [("golds", gold) for gold in more]
-        golds = list[str]()
+        golds = []
         for name, gold in pairs if pairs or optional else named[:1]:
             if optional and is_comment(gold):
                 continue

@@ -96,7 +96,7 @@ def check(
     if guessed := checks.play(guesser, _guessed(tasks)):
         ids = [id for id, episode in guessed.items() if episode.success]
         counts["solved_without_asking"] = {"tasks": ids, "of": len(guessed)}
-    stays = defaultdict[str, list[str]](list)
+    stays = defaultdict(list)
     for task, run in zip(tasks, first, strict=True):
         if run.stays_behind:
             stays[run.stays_behind].append(task.id)
@@ -177,8 +177,9 @@ def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Iterator[Issue]:
 def _report(tasks: Sequence[Task], issues: Issues, env: type[InterCodeEnv]) -> dict[str, Any]:
     """Return the issues in the order of the tasks; `kinds` counts tasks."""
     place = {task.id: number for number, task in enumerate(tasks)}
-    broken, suspicious = list[dict[str, str]](), list[dict[str, str]]()
-    by_kind = defaultdict[str, set[str]](set)
+    broken = list[dict[str, str]]()
+    suspicious = list[dict[str, str]]()
+    by_kind = defaultdict(set)
     for task, issue in sorted(issues, key=lambda pair: place[pair[0].id]):
         by_kind[issue.kind].add(task.id)
         rows = broken if issue.kind in BROKEN else suspicious
@@ -293,9 +294,11 @@ class _Checks:
         by_task = {task.id: owner.hacks(task, in_process=False) for task in tasks}
         if not any(by_task.values()):
             return {}
-        paid, not_played = list[dict[str, str]](), Counter[tuple[str, str]]()
+        not_played = Counter[tuple[str, str]]()
+        paid = []
         for name in dict.fromkeys(chain.from_iterable(by_task.values())):
-            hacked, actions = list[Task](), dict[str, Task]()
+            hacked = []
+            actions = {}
             for task in tasks:
                 if name in by_task[task.id]:
                     action = by_task[task.id][name].replace("@GOLD@", task.gold)
@@ -362,7 +365,7 @@ def _is_failure(fault: str) -> bool:
 def _gold_issues(run: GoldRun, episode: Episode) -> list[TaskIssue]:
     """Return the issues that executing the gold shows, and a failing reward that they do not
     explain."""
-    issues = list[TaskIssue]()
+    issues = []
     for fault in run.faults:
         if not isinstance(fault, TaskIssue):
             fault = _fault(fault)
@@ -413,7 +416,7 @@ def find_duplicates(tasks: Sequence[Task]) -> Iterator[Issue]:
 
 def nearest_tasks(tasks: Sequence[Task]) -> Mapping[str, Task]:
     """Return, by task id, the other task of the same database whose query is most similar."""
-    by_database = defaultdict[object, list[Task]](list)
+    by_database = defaultdict(list)
     for task in tasks:
         by_database[database_of(task)].append(task)
     nearest = {}

@@ -20,7 +20,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from intercode.agents.tfidf import Vector, cosine, vectors
+from intercode.agents.tfidf import cosine, vectors
 from intercode.envs import environment_class
 from intercode.errors import UsageError
 from intercode.types import Task, TaskIssue
@@ -59,9 +59,9 @@ def read_others(env: str, against: str, **options: Any) -> list[Task]:
 def find_overlap(tasks: Sequence[Task], others: Sequence[Task]) -> Iterator[tuple[Task, TaskIssue]]:
     """Yield each task that is among the others, the tasks of another set, with the first of them
     that is the same, or else almost the same."""
-    by_query = defaultdict[str, list[Task]](list)
-    by_gold = defaultdict[str, list[Task]](list)
-    by_form = defaultdict[str, list[tuple[Task, Vector]]](list)
+    by_query = defaultdict(list)
+    by_gold = defaultdict(list)
+    by_form = defaultdict(list)
     weights = vectors([_without_folders(task.query) for task in (*others, *tasks)])
     for other, weight in zip(others, weights, strict=False):
         by_query[_words(other.query)].append(other)

@@ -118,7 +118,7 @@ def _content(message: Message) -> tuple[object, ...]:
 def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
     """Yield a row for each conversation."""
     for conversation in conversations(episode):
-        messages = list[Message]()
+        messages = []
         for message, is_own in zip(conversation.messages, conversation.own, strict=True):
             weight = {"weight": int(is_own)} if message["role"] == "assistant" else {}
             messages.append({**message, **weight})
@@ -228,7 +228,7 @@ def _write_parquet(file: IO[bytes], config: Config, rows: Iterator[Row]) -> None
         pyarrow.bool_(): ("success", "timed_out", "truncated_output", "forced"),
     }
     first = next(rows, {})
-    fields = list[tuple[str, Any]]()
+    fields = []
     for kind, names in kinds.items():
         fields += [(name, kind) for name in names if name in first]
     schema = pyarrow.schema(fields)

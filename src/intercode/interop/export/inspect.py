@@ -83,12 +83,13 @@ def write_log(file: IO[bytes], config: Config, rows: Iterable[Row]) -> None:
         from inspect_ai.log import EvalLog, write_eval_log
     except ImportError as error:
         raise UsageError("an Inspect log needs inspect_ai: pip install inspect_ai") from error
-    samples, usage = list(rows), defaultdict[str, Counter[str]](Counter)
+    samples = list(rows)
+    usage = defaultdict[str, Counter[str]](Counter)
     for sample in samples:
         for model, counts in sample["model_usage"].items():
             usage[model].update(counts)
     rewards = [sample["scores"]["reward"]["value"] for sample in samples if sample["scores"]]
-    figures = dict[str, float]()
+    figures = {}
     if rewards:
         figures = {"mean": mean(rewards), "stderr": 0.0}
     if len(rewards) > 1:
@@ -138,7 +139,7 @@ def _messages(step: Object) -> Iterator[Row]:
     content: Any = step["message"]
     if reasoning := step.get("reasoning_content"):
         content = [{"type": "reasoning", "reasoning": reasoning}, {"type": "text", "text": content}]
-    calls = dict[str, Row]()
+    calls = {}
     for call in step.get("tool_calls", ()):
         calls[call["tool_call_id"]] = {
             "id": call["tool_call_id"],

@@ -92,7 +92,7 @@ def _task_folders(path: Path, deepest: int) -> list[Path]:
     """Return the task directories in a folder and, up to `deepest` levels, in its folders."""
     if any(present(path / name) for name in (TOML, YAML)):
         return [path]
-    tasks = list[Path]()
+    tasks = []
     for entry in listed(path) if deepest else ():
         if entry.name[0] != "." and entry.is_dir():
             tasks += _task_folders(Path(entry.path), deepest - 1)
@@ -196,7 +196,8 @@ def _setting_reasons(
 def _services(build: Path, main: str, root: Path) -> tuple[dict[str, Record], list[Reason]]:
     """Return the services of a compose file without the container `main`, and why others cannot be
     services."""
-    services, reasons = dict[str, Record](), list[Reason]()
+    services = dict[str, Record]()
+    reasons = list[Reason]()
     file = find_compose(build)
     if file is None:
         return services, reasons
@@ -245,7 +246,8 @@ def _asks_services(tests: Path, root: Path) -> bool:
 def _variables(*parts: Record) -> tuple[list[dict[str, str]], set[str]]:
     """Return the variables of each part of a task, and the names of those of the host that they ask
     for, such as `${API_KEY}`; `${NAME:-word}` is the word."""
-    variables, lacking = list[dict[str, str]](), set[str]()
+    variables = []
+    lacking = set[str]()
     for part in parts:
         values = {}
         for name, text in (part.get("env") or {}).items():

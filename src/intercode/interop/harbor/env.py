@@ -25,7 +25,7 @@ from intercode.interop.harbor.directory import NO_IMAGE, read_directory
 from intercode.interop.harbor.language import LANGUAGE
 from intercode.interop.harbor.options import HarborOptions
 from intercode.tasks import DataSet
-from intercode.tasks.loader import Records, Unread
+from intercode.tasks.loader import Records
 from intercode.types import Task, TaskIssue
 
 NO_NETWORK = "none: agents, solutions and tests have no network, whatever the tasks allow"
@@ -48,7 +48,8 @@ class HarborEnv(BashEnv):
         """Leave out the tasks that cannot be played here, and let `--image` stand in for the images
         that cannot be pulled."""
         issues = cls.lint_files(data, options)
-        left_out, tasks = list[Unread](), list[Task]()
+        left_out = []
+        tasks = []
         for task in data.tasks:
             left_out += [(task, issue) for issue in issues[task.id]]
             image = task.extra.get("image") or ""

@@ -59,7 +59,7 @@ def status(changes: Changes, tracked: Changes) -> list[Entry]:
     `changes` maps absolute paths to changes against the template; `tracked` maps the absolute paths
     of the template's files and links outside `UNSEEN` to their state in the template.
     """
-    entries = list[Entry]()
+    entries = []
     for path, then in tracked.items():
         if letter := _letter(path, then, changes):
             entries.append(Entry(letter, path[1:]))
@@ -112,7 +112,7 @@ def _untracked(changes: Changes, tracked: Collection[str]) -> set[Entry]:
     tracked_folders = set(chain.from_iterable(map(_folders, tracked)))
     paths = [f"{path}/" for path in _repositories(changes) if path not in tracked_folders]
     paths += [path for path, change in changes.items() if _is_file(change) and path not in tracked]
-    entries = set[Entry]()
+    entries = set()
     for path in paths:
         if ignored(path):
             continue

@@ -184,7 +184,7 @@ _factories: dict[str, EnvFactory] = {}
 def _factory(language: str, options: Fields) -> EnvFactory:
     """Return the factory of environments with these options, the same for all environments as long
     as no file that the options name is written."""
-    written = list[tuple[str, int]]()
+    written = []
     for value in options.values():
         if isinstance(value, str | Path) and (path := Path(value)).exists():
             files = filter(Path.exists, (path, *path.rglob("*")))

@@ -57,8 +57,12 @@ def read_log(path: Path) -> Recording:
         history = entry.get("turn_history")
         react |= isinstance(history, dict) and "thoughts" in history
         has_history |= "turn_history" in entry
-    empty, blocked, malformed = dict[str, str](), dict[str, str](), dict[str, str]()
-    episodes, envs, most_turns = list[Episode](), set[str](), 0
+    empty = {}
+    blocked = {}
+    malformed = {}
+    most_turns = 0
+    episodes = []
+    envs = set()
     labels = {name: dict[str, str]() for name in _LABELS}
     for key, entry in logs.items():
         if isinstance(entry, dict) and "query" in entry and not entry.get("turn_history"):
@@ -123,7 +127,7 @@ def _episode(entry: Object, react: bool) -> Episode:
         raise ValueError(f"{len(history['actions'])} actions and {count} observations")
     actions, rewards = history["actions"][:count], history["rewards"][:count]
     valid = history.get("valid_action", [None] * count)[:count]
-    turns = list[Turn]()
+    turns = []
     for action, observation, reward, is_valid in zip(
         actions, map(str, observations), rewards, valid, strict=True
     ):

@@ -75,7 +75,8 @@ def kendall_tau(first: Sequence[str], second: Sequence[str]) -> float | None:
     pairs = math.comb(len(paired), 2)
     if pairs in (x_ties, y_ties):
         return None
-    exchanges, seen = 0, list[str]()
+    exchanges = 0
+    seen = list[str]()
     for _, y in paired:
         exchanges += len(seen) - bisect_right(seen, y)
         insort(seen, y)

@@ -57,7 +57,9 @@ def read_logs(path: Path) -> Recording | None:
     Further logs of a query are its epochs; another query with the same index is a task of its own.
     A malformed log is left out with a warning; raises `DataError` if all are.
     """
-    episodes, envs, queries = list[Episode](), set[str](), defaultdict[str, list[str]](list)
+    episodes = []
+    envs = set()
+    queries = defaultdict[str, list[str]](list)
 
     def read(entry: tuple[Path, str, Object]) -> tuple[Episode, str]:
         file, task, log = entry
@@ -85,7 +87,8 @@ def read_logs(path: Path) -> Recording | None:
 
 
 def _episode(task: str, epoch: int, log: Object) -> Episode:
-    turns, score = list[Turn](), log.get("reward")
+    score = log.get("reward")
+    turns = []
     ended: Ended | None = None
     fine = 0 if log["environment"] in ("ic_sql", "ic_python") else None
     for step in log["trajectory"]:
