@@ -167,8 +167,7 @@ def _try_exploit(
     on_suite = bool(exploit.task)
     maker = makers.get(on_suite, "")
     if isinstance(maker, str):
-        why = f"not on the suite's own data: {maker}"
-        return ExploitResult(exploit, tried=False, why=why)
+        return ExploitResult(exploit, tried=False, why=f"not on the suite's own data: {maker}")
     env = envs[on_suite] = envs.get(on_suite) or maker()
     if on_suite:
         targets = [Target(task, {}) for task in env.tasks if task.id == exploit.task]

@@ -57,7 +57,7 @@ def _attacks(name: str) -> list[Attack]:
 
 ATTACKS = _attacks("attacks")
 """Attacks on any engine; `Engine.attacks` returns those on one engine."""
-ON_ENGINE = {name: _attacks(name) for name in ("mariadb", "sqlite")}
+ON_ENGINE = {"mariadb": _attacks("mariadb"), "sqlite": _attacks("sqlite")}
 
 
 def write_data(folder: Path, tasks: list[dict[str, Any]] | None = None) -> Path:
@@ -84,7 +84,7 @@ def _exploit(attack: Attack) -> Exploit:
 
 
 def _of_engine(name: str) -> list[Exploit]:
-    return [_exploit(attack) for attack in engine_class(name).attacks()]
+    return list(map(_exploit, engine_class(name).attacks()))
 
 
 _AIMS = {
@@ -94,4 +94,4 @@ _AIMS = {
     "left": "leave something for the next episode",
     "ends": "end the evaluation",
 }
-ON_SQL = Attacks([_exploit(attack) for attack in ATTACKS], write_data, _of_engine)
+ON_SQL = Attacks(list(map(_exploit, ATTACKS)), write_data, _of_engine)

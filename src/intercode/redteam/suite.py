@@ -27,8 +27,9 @@ def list_exploits(language: Language, engine: str = "") -> list[Exploit]:
     execute Bash, claims, and exploits for the language and for the database engine."""
     exploits = list(_on_sandbox(language)) if language.shell else []
     for claim in CLAIMS:
-        actions = tuple(map(language.printing, claim.actions))
-        exploits.append(Exploit(claim.name, claim.aim, actions))
+        exploits.append(
+            Exploit(claim.name, claim.aim, tuple(map(language.printing, claim.actions)))
+        )
     attacks = attacks_of(language)
     exploits += attacks.exploits
     if engine and attacks.of_engine:

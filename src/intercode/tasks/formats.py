@@ -159,7 +159,7 @@ def _read_csv(path: Path, root: Path | None) -> Located:
 def _header_of(row: Sequence[str], path: Path) -> list[str]:
     """Return the names of the columns. Raises `DataError` if they are not separated, or one is
     named twice."""
-    header = [name.strip() for name in row]
+    header = list(map(str.strip, row))
     if len(row) == 1:
         for sign, name in _OTHER_SEPARATORS.items():
             if sign in row[0]:
@@ -203,10 +203,11 @@ def _read_pairs(path: Path, root: Path | None) -> Located:
     golds = path.with_suffix(".cm")
     if not present(golds):
         raise UsageError(f"{path}: holds queries, and there is no {golds.name} with their golds")
-    pair = [_read_text(file, root).splitlines() for file in (path, golds)]
-    if len(pair[0]) != len(pair[1]):
-        raise DataError(f"{path}: {len(pair[0])} lines, but {golds.name} has {len(pair[1])}")
-    for number, (query, gold) in enumerate(zip(*pair, strict=True), start=1):
+    queries = _read_text(path, root).splitlines()
+    answers = _read_text(golds, root).splitlines()
+    if len(queries) != len(answers):
+        raise DataError(f"{path}: {len(queries)} lines, but {golds.name} has {len(answers)}")
+    for number, (query, gold) in enumerate(zip(queries, answers, strict=True), start=1):
         yield f"line {number}", {"query": query, "gold": gold}
 
 
@@ -349,7 +350,7 @@ def _hub_files(name: str) -> list[str]:
         files = huggingface_hub.list_repo_files(name, repo_type="dataset")
     except (huggingface_hub.errors.HfHubHTTPError, OSError):
         return []
-    return [str(path) for path in _of_one_format([Path(file) for file in files])]
+    return list(map(str, _of_one_format(list(map(Path, files)))))
 
 
 def kind_of(value: object) -> str:

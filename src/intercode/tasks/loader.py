@@ -348,7 +348,7 @@ def is_comment(gold: object) -> bool:
     """Return whether a gold consists of comments, as in a solution that is to be written."""
     if not isinstance(gold, str):
         return False
-    lines = [line.strip() for line in gold.splitlines()]
+    lines = list(map(str.strip, gold.splitlines()))
     return bool(lines) and all(line.startswith("#") for line in lines if line)
 
 

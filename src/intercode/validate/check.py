@@ -163,8 +163,7 @@ def check_texts(
         issues += [(chosen, issue) for issue in by_task.get(chosen.id, ())]
     issues += data.left_out
     every = [*tasks, *(task for task, _ in data.left_out)]
-    report = _report(every, issues, env_class)
-    return {"tasks": len(every), **dict.fromkeys(_COUNTS), **report}
+    return {"tasks": len(every), **dict.fromkeys(_COUNTS), **_report(every, issues, env_class)}
 
 
 def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Iterator[Issue]:

@@ -61,8 +61,7 @@ def sample_of(config: Config, episode: Episode) -> Row:
         }
         sample["scores"] = {"reward": score}
     if episode.error:
-        fields = ("message", "traceback", "traceback_ansi")
-        sample["error"] = dict.fromkeys(fields, episode.error)
+        sample["error"] = dict.fromkeys(("message", "traceback", "traceback_ansi"), episode.error)
     if episode.ended == "limit":
         reason = "a limit of the run or of the episode"
         sample["limit"] = {"type": "custom", "limit": 0, "reason": reason}

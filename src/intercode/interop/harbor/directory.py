@@ -90,7 +90,7 @@ def read_directory(path: Path) -> Records:
 
 def _task_folders(path: Path, deepest: int) -> list[Path]:
     """Return the task directories in a folder and, up to `deepest` levels, in its folders."""
-    if any(present(path / name) for name in (TOML, YAML)):
+    if present(path / TOML) or present(path / YAML):
         return [path]
     tasks = []
     for entry in listed(path) if deepest else ():
@@ -124,9 +124,8 @@ def _read_task(folder: Path, root: Path) -> Record:
         }
         files = [_prefix(folder, root) + file.name for file in (tests, script) if present(file)]
         fields = {"verify": _RUN_TESTS, "verify_files": files}
-    agent, verifier, environment = (
-        task.get(name) or {} for name in ("agent", "verifier", "environment")
-    )
+    agent, verifier = task.get("agent") or {}, task.get("verifier") or {}
+    environment = task.get("environment") or {}
     services, reasons = _services(build, main, root)
     solving = task.get("solution") or {}
     (for_all, for_tests, for_solution), lacking = _variables(environment, verifier, solving)
@@ -234,8 +233,7 @@ def _test_reasons(
 def _subjects(query: str) -> list[str]:
     """Return the paths in system folders that an instruction names, without interpreters and
     libraries."""
-    paths = sorted(set(_SUBJECT.findall(query)))
-    return [path for path in paths if not _INTERPRETER.search(path)]
+    return [path for path in sorted(set(_SUBJECT.findall(query))) if not _INTERPRETER.search(path)]
 
 
 def _asks_services(tests: Path, root: Path) -> bool:

@@ -61,8 +61,7 @@ class PaperReward:
             gold = judge.run_otherwise(world, attempt.task, execute_gold_again)
         else:
             gold = judge.gold(world, attempt.task)
-        files = tracked_files(world.workspace.spec.template)
-        return bash_paper(agent, gold.outcome, files), gold
+        return bash_paper(agent, gold.outcome, tracked_files(world.workspace.spec.template)), gold
 
 
 def bash_paper(agent: Outcome, gold: Outcome, tracked: Changes) -> Score:

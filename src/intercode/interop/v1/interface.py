@@ -455,8 +455,7 @@ class V1BashEnv(V1Env):
         self._scored += 1  # the gold's second execution differs from its first
         task = self.env.task  # the paper has no second data for tasks marked `general`
         plain = replace(task, extra={**task.extra, "general": False})
-        attempt = Attempt(plain, [""] * self._scored)
-        ruling = self.env.judge_of(task).rule(self.env.world, attempt)
+        ruling = self.env.judge_of(task).rule(self.env.world, Attempt(plain, [""] * self._scored))
         score, outcomes = ruling.score, ruling.show()
         names = {"file_diff": "effects", "file_changes": "contents", "answer_similarity": "answer"}
         self.info |= {

@@ -147,8 +147,7 @@ def execute_gold_again(workspace: Workspace, gold: str) -> GoldOutcome:
 def _tar(workspace: Workspace, *options: str) -> None:
     result = workspace.sandbox.exec("", argv=["tar", *options], cwd="/")
     if result.exit_code != 0:
-        output = result.output.strip()[-200:]
         raise DataError(
             "what the gold left in ignored folders cannot be carried over to its next "
-            f"execution: {output}"
+            f"execution: {result.output.strip()[-200:]}"
         )
