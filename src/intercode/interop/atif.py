@@ -78,7 +78,8 @@ def trajectory_of(config: Config, episode: Episode) -> Object:
             observations.append(turn.observation.rstrip("\n") or "(no output)")
     if not steps:
         steps = [{"step_id": 1, "source": "user", "message": episode.query}]
-    folder, identity = Path(str(config.get("run", ""))).name, json.dumps(dict(config), default=str)
+    folder = Path(str(config.get("run", ""))).name
+    identity = json.dumps(dict(config), default=str)
     session = f"{folder}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
     usage = episode.usage
     return {
@@ -119,7 +120,8 @@ def _agent_step(turn: Turn, facts: Object, number: int) -> Object:
     step: Object = {"step_id": number, "source": "agent", "message": turn.reply or ""}
     if turn.ask is None:
         return {**step, "message": "", "llm_call_count": 0}
-    usage, sample = turn.usage, turn.sample or Sample()
+    usage = turn.usage
+    sample = turn.sample or Sample()
     ids = list[str]()
     calls = []
     for call in turn.calls or ():
@@ -150,7 +152,8 @@ def _add_action(step: Object, turn: Turn, facts: Object) -> None:
     """Add the observation of the turn, and its action: the next call of the reply, or a call in the
     form of the agent `tools`."""
     results = step.setdefault("observation", {"results": []})["results"]
-    extra, result = _facts(facts, _OF_ACTION), Object()
+    extra = _facts(facts, _OF_ACTION)
+    result = Object()
     call = _waiting(step)
     if call:
         del call["extra"]
@@ -158,9 +161,11 @@ def _add_action(step: Object, turn: Turn, facts: Object) -> None:
         name, _, answer = turn.action.partition(" ")
         arguments = _filled(answer=answer)
         if turn.asked is not None:
-            name, arguments = "ask", {"question": answer}
+            name = "ask"
+            arguments = {"question": answer}
         elif name != "submit":
-            name, arguments = "execute", {"code": turn.action}
+            name = "execute"
+            arguments = {"code": turn.action}
         call = {
             "tool_call_id": f"call_{step['step_id']}_{len(results)}",
             "function_name": name,
@@ -312,7 +317,8 @@ def _turns(steps: Iterable[Object], ours: bool) -> Iterator[Turn]:
 
     messages = []
     for step in steps:
-        content, role = _text_of(step["message"]), step["source"]
+        content = _text_of(step["message"])
+        role = step["source"]
         if role != "agent" or step.get("is_copied_context"):
             if role == "agent":
                 role = "assistant"
@@ -321,14 +327,16 @@ def _turns(steps: Iterable[Object], ours: bool) -> Iterator[Turn]:
         calls = []
         for call in step.get("tool_calls") or ():
             calls.append({**call, "arguments": _arguments(call.get("arguments"))})
-        turn, waits = Turn(), step.get("llm_call_count") != 0
+        turn = Turn()
+        waits = step.get("llm_call_count") != 0
         if waits:
             turn = with_facts(_reply_of(step, calls, tuple(messages)), step)
             messages.append(turn.message)
         for executed, result in _executed(
             calls, (step.get("observation") or {}).get("results") or []
         ):
-            action, observation = None, _text_of(result.get("content"))
+            action = None
+            observation = _text_of(result.get("content"))
             messages.append({"role": "tool", "content": observation})
             turn = replace(turn, thought=turn.reply or None, observation=observation)
             if executed:
@@ -338,7 +346,8 @@ def _turns(steps: Iterable[Object], ours: bool) -> Iterator[Turn]:
             elif not calls:
                 action = _fenced(content)
             yield with_facts(replace(turn, action=action), result)
-            turn, waits = Turn(), False
+            turn = Turn()
+            waits = False
         if waits:
             yield turn
 

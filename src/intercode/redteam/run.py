@@ -218,7 +218,8 @@ def find_targets(env: InterCodeEnv) -> list[Target]:
     for task in env.tasks:
         if task.id not in golds or len(targets) == TASKS:
             continue
-        word, lines = words[task.id], [*task.gold.strip().splitlines(), ""]
+        word = words[task.id]
+        lines = [*task.gold.strip().splitlines(), ""]
         query = max(re.split(r'["\\\n]|[^ -~]', task.query), key=len)
         searched = {
             "QUERY64": query,
@@ -305,7 +306,8 @@ def _play_actions(
     end.
     """
     env.reset(options={"task": task.id})
-    paid, output = False, ""
+    paid = False
+    output = ""
     last = dict[str, Any]()
     honest = [exploit.honest_action] * 3 if exploit.honest_action else []
     for action in (*actions, *honest, f"submit {exploit.word}".strip()):

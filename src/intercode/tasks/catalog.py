@@ -143,13 +143,16 @@ def get(name: str, *, source: str | None = None, progress: Progress | None = Non
     and its task is left out. Raises `UsageError` for an unknown name or another file that `source`
     lacks, `DataError` if a file cannot be fetched or is not the published one.
     """
-    entry, folder = find(name), _folder(name)
+    entry = find(name)
+    folder = _folder(name)
     source = (source or os.environ.get("INTERCODE_MIRROR") or _read_catalog()[0]).rstrip("/")
-    total, before = sum(file.bytes or 0 for file in entry.files), 0
+    total = sum(file.bytes or 0 for file in entry.files)
+    before = 0
     for note in (folder / "assets").glob("*.missing"):
         note.unlink()
     for file in entry.files:
-        dest, missing = folder / file.path, _missing_asset(folder, file)
+        dest = folder / file.path
+        missing = _missing_asset(folder, file)
         try:
             if "://" in source:
                 step = progress and partial(_report_file, progress, before, total)
@@ -177,7 +180,8 @@ def get(name: str, *, source: str | None = None, progress: Progress | None = Non
 
 def downloaded(name: str) -> Path | None:
     """Return the folder of a data set if each of its files has the right hash, else None."""
-    entry, folder = find(name), _folder(name)
+    entry = find(name)
+    folder = _folder(name)
     for file in entry.files:
         missing = _missing_asset(folder, file)
         is_noted = missing is not None and missing.is_file()
@@ -292,7 +296,8 @@ def fetch(
     """
     if not url.lower().startswith(("http://", "https://")):
         raise UsageError(f"{url}: only http:// and https:// addresses can be fetched")
-    failure, wait = "", 0.0
+    failure = ""
+    wait = 0.0
     for attempt in range(tries):
         if digest_of(dest, digest) == digest:
             return dest
@@ -330,7 +335,8 @@ def _receive(
     request = urllib.request.Request(url, headers={"User-Agent": "intercode"})
     received = 0
     with urllib.request.urlopen(request, timeout=timeout) as response, part.open("wb") as file:
-        least, most = int(response.headers.get("Content-Length") or 0), LARGEST
+        least = int(response.headers.get("Content-Length") or 0)
+        most = LARGEST
         if size is not None:
             least = most = size
         # a longer file is wrong anyway

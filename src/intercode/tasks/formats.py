@@ -135,7 +135,8 @@ def _lines(text: str, path: Path) -> Located:
 def _read_csv(path: Path, root: Path | None) -> Located:
     # for the whole process; never lowered
     csv.field_size_limit(max(LARGEST_CSV_FIELD, csv.field_size_limit()))
-    text, delimiter = _read_text(path, root), ","
+    text = _read_text(path, root)
+    delimiter = ","
     header = list[str]()
     if suffix_of(path) == ".tsv":
         delimiter = "\t"
@@ -194,7 +195,8 @@ def _rows(text: str, path: Path, delimiter: str) -> Iterator[tuple[int, list[str
                     f"{path}: line {line}: the record from here on is not CSV ({error}); "
                     "is a quote left open?"
                 ) from error
-        skipped, is_mended = line - 1, True
+        skipped = line - 1
+        is_mended = True
         rest = [quote_in_cell.sub('""', text) for text in lines[skipped:]]
         rows = csv.reader(rest, delimiter=delimiter, strict=True)
 
@@ -285,7 +287,8 @@ def published_files(source: str | Path) -> list[Path]:
     name, _, split = str(source).removeprefix(HUB).partition(":")
     folder, pattern, is_fetched = Path(source), "*", False
     if is_named:
-        pattern, is_fetched = f"*{split.replace('/', '*')}*", present(name) != "folder"
+        pattern = f"*{split.replace('/', '*')}*"
+        is_fetched = present(name) != "folder"
         folder = _fetch(name, pattern) if is_fetched else Path(name)
     paths = [path for path in sorted(files_below(folder)) if present(path) == "file"]
     places = {path.relative_to(folder).as_posix(): path for path in _of_one_format(paths)}

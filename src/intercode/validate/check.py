@@ -265,10 +265,12 @@ class _Checks:
     def play_golds(self, tasks: Sequence[Task], first: Sequence[GoldRun]) -> tuple[int, int]:
         """Execute each gold again, and play it. Return how many succeed, and how many differ from
         the first execution."""
-        second, episodes = self.run_golds(tasks), self.play(gold, tasks)
+        second = self.run_golds(tasks)
+        episodes = self.play(gold, tasks)
         succeeding = differing = 0
         for task, run, again in zip(tasks, first, second, strict=True):
-            episode, fails = episodes[task.id], False
+            episode = episodes[task.id]
+            fails = False
             unstable = run.evidence != again.evidence
             if unstable:
                 differing += 1

@@ -131,7 +131,8 @@ def _open(output: str | Path | None, force: bool) -> Iterator[IO[bytes]]:
     name = "/dev/stdout" if output is None else output
     require_plain_output(name)
     path = Path(name).resolve()
-    draft, kind = path.with_name(f".{path.name}.{os.getpid()}"), present(path)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    kind = present(path)
     try:
         if output is None:
             with open(sys.stdout.fileno(), "wb", closefd=False) as file:

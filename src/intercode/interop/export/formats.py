@@ -72,13 +72,15 @@ class Conversation:
 def conversations(episode: Episode) -> list[Conversation]:
     """Return the conversations in which the agent wrote anything; each reply is its own in one of
     them."""
-    line, forked = set(map(id, episode.line)), any(turn.after is not None for turn in episode.turns)
+    line = set(map(id, episode.line))
+    forked = any(turn.after is not None for turn in episode.turns)
     collected: list[Conversation] = []
     for turn in episode.turns:
         if turn.ask is not None:
             _add(collected, turn, is_own=id(turn) in line or not (turn.acted or forked))
     if not collected:
-        messages, owned = [{"role": "user", "content": episode.query}], [False]
+        messages = [{"role": "user", "content": episode.query}]
+        owned = [False]
         for turn in episode.line:
             messages.append({"role": "assistant", "content": turn.action or ""})
             messages.append({"role": "user", "content": turn.observation})
@@ -131,7 +133,8 @@ def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
         messages = conversation.messages
         for position, is_own in enumerate(conversation.own):
             if is_own:
-                prompt, reply = messages[:position], messages[position]
+                prompt = messages[:position]
+                reply = messages[position]
                 yield {"prompt": prompt, "completion": [reply], **labels(config, episode)}
 
 
@@ -144,7 +147,8 @@ def rl_rows(config: Config, episode: Episode) -> Iterator[Row]:
 def v1_entry(config: Config, episode: Episode) -> Row:
     """Return the episode as InterCode v1 logs it, for `load_recording`: a Try Again log, or a ReAct
     log under `submit`, where each action but the submission is wrapped in ``execute[…]``."""
-    turns, react = episode.line, config.get("protocol", SUBMIT) == SUBMIT
+    turns = episode.line
+    react = config.get("protocol", SUBMIT) == SUBMIT
     history: dict[str, list[Any]] = {
         "actions": [],
         "observations": [],

@@ -93,7 +93,8 @@ def rewriter(
                         break
                     return None
                 reply, action = _reply(name, language, turn, len(rewritten) + 1, pattern)
-                act, meaning = advance(reply), _meaning(action, pattern)
+                act = advance(reply)
+                meaning = _meaning(action, pattern)
                 if not isinstance(act, Act) or _meaning(act.action, pattern) != meaning:
                     return None
                 tools = list(request.tools)

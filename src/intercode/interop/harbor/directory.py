@@ -114,7 +114,8 @@ def _read_task(folder: Path, root: Path) -> Record:
         query = _instruction(folder, task, root)
         fields: Record = {"verify": f"{_prefix(folder, root)}tests", "verdict": "reward"}
     else:
-        old, main = read_yaml(folder / YAML, root), "client"
+        old = read_yaml(folder / YAML, root)
+        main = "client"
         build, script, solution = folder, folder / "run-tests.sh", "solution.sh"
         query = str(old.get("instruction") or "")
         task = {
@@ -297,7 +298,8 @@ def _unpacking(files: Mapping[str, tuple[bytes, int]], folder: str, run: str) ->
     with tarfile.open(fileobj=archive, mode="w") as tar:
         for name, (content, mode) in sorted(files.items()):
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), mode
+            entry.size = len(content)
+            entry.mode = mode
             tar.addfile(entry, io.BytesIO(content))
     packed = base64.encodebytes(gzip.compress(archive.getvalue(), mtime=0)).decode()
     unpack = f"mkdir -p {folder} && base64 -d <<'FILES' | tar -xzo -C {folder}"

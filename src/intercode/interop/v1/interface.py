@@ -222,8 +222,10 @@ class V1Env(gymnasium.Env[Any, str]):
     _options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, image_name: str, **kwargs: Any) -> None:
-        self.image_name, self.kwargs = image_name, kwargs
-        self.data_path, self.preprocess = kwargs.get("data_path"), kwargs.get("preprocess")
+        self.image_name = image_name
+        self.kwargs = kwargs
+        self.data_path = kwargs.get("data_path")
+        self.preprocess = kwargs.get("preprocess")
         self.traj_dir = kwargs.get("traj_dir")
         self.logger = logger.getChild(self.name)
         self.logger.disabled = not kwargs.get("verbose", False)
@@ -298,7 +300,8 @@ class V1Env(gymnasium.Env[Any, str]):
             indices = range(len(self.data_loader))
             self.query_idx = indices[random.randint(len(indices)) if index is None else index]
             self.record = self.data_loader.get(self.query_idx)
-            self.query, self.gold = self.record["query"], self.record["gold"]
+            self.query = self.record["query"]
+            self.gold = self.record["gold"]
             self.observation = self.query
             self.logger.info("Query: %s\nGold: %s", self.query, self.gold)
         if "env" in vars(self):
@@ -351,9 +354,11 @@ class V1Env(gymnasium.Env[Any, str]):
             if not death.by_agent:
                 raise
             self.env.start_episode(self.env.task)
-            self.observation, self.info[ACTION_EXEC] = "Command timed out", False
+            self.observation = "Command timed out"
+            self.info[ACTION_EXEC] = False
             return
-        self.observation, self.info[ACTION_EXEC] = self._observed(result), result.exit_code == 0
+        self.observation = self._observed(result)
+        self.info[ACTION_EXEC] = result.exit_code == 0
 
     def _observed(self, result: Any) -> Any:
         self.workdir = result.cwd or self.workdir
@@ -456,7 +461,8 @@ class V1BashEnv(V1Env):
         task = self.env.task  # the paper has no second data for tasks marked `general`
         plain = replace(task, extra={**task.extra, "general": False})
         ruling = self.env.judge_of(task).rule(self.env.world, Attempt(plain, [""] * self._scored))
-        score, outcomes = ruling.score, ruling.show()
+        score = ruling.score
+        outcomes = ruling.show()
         names = {"file_diff": "effects", "file_changes": "contents", "answer_similarity": "answer"}
         self.info |= {
             AGENT_OBS: workspace.answer.output,
@@ -488,7 +494,8 @@ class V1SqlEnv(V1Env):
     def _implied(self, data: Path | None) -> Fields:
         if not data:
             return {}
-        dumps, folder = sorted(data.parent.glob("*.sql")), data.with_name("databases")
+        dumps = sorted(data.parent.glob("*.sql"))
+        folder = data.with_name("databases")
         if len(dumps) == 1:
             return {"engine": "mariadb", "dump": str(dumps[0])}
         return {"databases": str(folder)} if folder.is_dir() else {}
@@ -568,7 +575,8 @@ class V1Cursor:
             error = RuntimeError(f"Error executing query: {answer.error}")
             error.msg = answer.error  # type: ignore[attr-defined]
             raise error
-        self.description, self._rows = None, []
+        self.description = None
+        self._rows = []
         if answer.table:
             self.description = [(column,) for column in answer.table.columns]
             self._rows = list(answer.table.rows)

@@ -85,7 +85,8 @@ def execute_stateless(workspace: Workspace, action: str) -> ExecResult:
     An action that starts with `cd` changes to the folder that the rest of its text names. As in v1,
     wait for the output of background jobs, and treat an output that is not UTF-8 as malformed.
     """
-    cwd, target = workspace.last.cwd, None
+    cwd = workspace.last.cwd
+    target = None
     if action.startswith("cd "):
         target = folder_after_cd(cwd, action[3:].strip())
     try:

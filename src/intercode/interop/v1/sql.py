@@ -38,7 +38,8 @@ def sql_paper(agent: Table | None, gold: Table | None, *, ordered: bool = True) 
     empty."""
     if agent is None or gold is None:
         return Score(0.0, False, {"iou": 0.0})
-    agent_rows, gold_rows = list(map(str, agent.rows)), list(map(str, gold.rows))
+    agent_rows = list(map(str, agent.rows))
+    gold_rows = list(map(str, gold.rows))
     common = Counter(agent_rows) & Counter(gold_rows)
     either = len(agent_rows) + len(gold_rows) - common.total()
     iou = common.total() / either if either else 1.0
@@ -59,7 +60,8 @@ rows."""
 def _common_rows(rows: Sequence[str], common: Counter[str]) -> list[str]:
     """Return the rows of the intersection in this side's order; of repeated rows, the first
     ones."""
-    left, taken = common.copy(), []
+    left = common.copy()
+    taken = []
     for row in rows:
         if left[row] > 0:
             left[row] -= 1
