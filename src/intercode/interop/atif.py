@@ -40,6 +40,8 @@ _OF_ACTION = (
     *("after", "forced", "session_lost", "value", "asked"),
 )
 _OF_REPLY = ("finish_reason", "reply_seconds", "left_out")
+_FENCED = re.compile(r"^```[^`\n]*\n(.*?)\n?^```", re.DOTALL | re.MULTILINE)
+"""The first fenced block of a reply, and the code in it."""
 WAITING, FROM_TEXT = {"executed": False}, {"from_text": True}
 """The `extra` of a call that was not executed, and of one that no reply made: its code was found in
 the reply's text, or came from an agent without a model."""
@@ -191,7 +193,9 @@ def _waiting(step: Object) -> Object | None:
 
 def _arguments(value: object) -> Object:
     """Return the arguments of a call, which may be JSON, as OpenAI's API gives them, or None."""
-    arguments = {} if value is None else value
+    arguments = value
+    if value is None:
+        return {}
     if isinstance(value, str):
         with suppress(ValueError, RecursionError):
             arguments = json.loads(value or "{}", strict=False)
@@ -217,7 +221,9 @@ def _text_of(content: object) -> str:
     """Return the text of a message; a part that is not text is left out."""
     if isinstance(content, str) or content is None:
         return content or ""
-    parts: list[Any] = content if isinstance(content, list) else [content]
+    parts: list[Any] = [content]
+    if isinstance(content, list):
+        parts = content
     return "\n".join(part.get("text") or "" for part in parts)
 
 
@@ -231,8 +237,10 @@ def action_of(call: Object) -> str | None:
         return asking(arguments)
     if "path" in arguments or "file_path" in arguments:
         return None
+    if code := code_of(arguments):
+        return code
     keys = arguments.get("keystrokes") or arguments.get("raw_action")
-    return code_of(arguments) or (keys.removesuffix("\n") if isinstance(keys, str) else None)
+    return keys.removesuffix("\n") if isinstance(keys, str) else None
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -305,7 +313,9 @@ def _task_of(file: Path, trajectory: Object) -> str:
     """Return the name of the task: Harbor writes TASK__TRIAL/agent/trajectory.json."""
     if file.name != "trajectory.json":
         return str(trajectory.get("trajectory_id") or file.stem)
-    folder = file.parents[1] if file.parent.name == "agent" else file.parent
+    folder = file.parent
+    if folder.name == "agent":
+        folder = folder.parent
     return folder.name.partition("__")[0]
 
 
@@ -344,7 +354,8 @@ def _turns(steps: Iterable[Object], ours: bool) -> Iterator[Turn]:
                 if action is None and not turn.calls:
                     turn = replace(turn, calls=(_call_of(executed),))
             elif not calls:
-                action = _fenced(content)
+                match = _FENCED.search(content)
+                action = match and match[1]
             yield with_facts(replace(turn, action=action), result)
             turn = Turn()
             waits = False
@@ -368,12 +379,6 @@ def _executed(
         yield call, result or {}
     for result in loose:
         yield None, result
-
-
-def _fenced(text: str) -> str | None:
-    """Return the code in the first fenced block."""
-    match = re.search(r"^```[^`\n]*\n(.*?)\n?^```", text, re.DOTALL | re.MULTILINE)
-    return match[1] if match else None
 
 
 def _call_of(call: Object) -> ToolCall:

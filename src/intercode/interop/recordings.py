@@ -27,4 +27,4 @@ def read_recorded(path: Path) -> tuple[Object, list[Episode], bool] | None:
     logs = read_logs(path)
     if logs is None and present(path) != "folder":
         logs = read_log(path)
-    return (*logs, False) if logs else None
+    return logs and (*logs, False)

@@ -25,7 +25,9 @@ def attacks_of(language: Language) -> Attacks:
 def list_exploits(language: Language, engine: str = "") -> list[Exploit]:
     """Return the exploits for actions in a language: exploits of the sandbox if an action can
     execute Bash, claims, and exploits for the language and for the database engine."""
-    exploits = list(_on_sandbox(language)) if language.shell else []
+    exploits = list[Exploit]()
+    if language.shell:
+        exploits += _on_sandbox(language)
     for claim in CLAIMS:
         exploits.append(
             Exploit(claim.name, claim.aim, tuple(map(language.printing, claim.actions)))

@@ -85,8 +85,8 @@ def _read_catalog() -> tuple[str, list[Entry]]:
     """Return the address of the repository, and the data sets."""
     path = Path(os.environ.get("INTERCODE_CATALOG") or CATALOG)
     try:
-        catalog = tomllib.loads(path.read_text(encoding="utf-8"))
-        table = (path.parent / catalog["repository"]["table"]).read_text(encoding="utf-8")
+        catalog = tomllib.loads(path.read_text("utf-8"))
+        table = (path.parent / catalog["repository"]["table"]).read_text("utf-8")
         hashes = {}
         for line in table.splitlines():
             if not line.startswith("#"):
@@ -165,7 +165,7 @@ def get(name: str, *, source: str | None = None, progress: Progress | None = Non
             if missing is None or not is_gone:
                 raise
             missing.parent.mkdir(parents=True, exist_ok=True)
-            missing.write_text(f"its file {dest.name} is not in the repository", encoding="utf-8")
+            missing.write_text(f"its file {dest.name} is not in the repository", "utf-8")
         before += file.bytes or 0
         if progress:
             progress(before, total)
@@ -212,7 +212,7 @@ def _join(entry: Entry) -> bytes:
     tasks = []
     for part in entry.parts:
         records = json.loads((_folder(part) / "tasks.json").read_bytes())
-        setup = (_folder(part) / "setup.sh").read_text(encoding="utf-8")
+        setup = (_folder(part) / "setup.sh").read_text("utf-8")
         label = part.removeprefix(f"{entry.name}_")
         for number, record in enumerate(records):
             tasks.append({"id": f"{label}-{number}", **record, "setup": setup})

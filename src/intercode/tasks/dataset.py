@@ -159,7 +159,9 @@ def _open_published(source: str | Path, name: str, options: dict[str, Any]) -> D
     files = published_files(source)
     root = Path(os.path.commonpath([file.parent for file in files]))
     records = (record for file in files for _, record in read_file(file, root))
-    path = files[0] if len(files) == 1 else root
+    path = root
+    if len(files) == 1:
+        path = files[0]
     return _read(path, name, files, {**options, "root": root, "records": lambda _: records})
 
 
@@ -194,6 +196,8 @@ def in_split(tasks: Sequence[Task], split: str) -> list[Task]:
     chosen = [task for task in tasks if task.split == split]
     if not chosen:
         splits = sorted({task.split for task in tasks if task.split})
-        there = f"there are {', '.join(splits)}" if splits else "no task has a field `split`"
+        there = "no task has a field `split`"
+        if splits:
+            there = f"there are {', '.join(splits)}"
         raise UsageError(f"no task has the split {split!r}; {there}")
     return chosen

@@ -53,22 +53,32 @@ def export_run(
     `StoreError` if the run cannot be read or the output cannot be written.
     """
     target = _format_with(form, as_agent, turns, per)
-    config, episodes = (load_run if is_recorded(Path(run)) else stream_run)(run)
-    require_trust(config, {"env": config.get("env")} if as_agent else {}, trust=trust)
-    rewrite = rewriter(config, as_agent, turns) if as_agent else None
-    reason = explaining(config, episodes) if target.table else lambda episode: {}
+    read = load_run if is_recorded(Path(run)) else stream_run
+    config, episodes = read(run)
     counts = Counter[str]()
+    rewrite = reason = None
+    if as_agent:
+        require_trust(config, {"env": config.get("env")}, trust=trust)
+        rewrite = rewriter(config, as_agent, turns)
+    else:
+        require_trust(config, {}, trust=trust)
+    if target.table:
+        reason = explaining(config, episodes)
     if output is None and target.binary:
         raise UsageError(f"--format {form} writes no text: name a file with --out")
 
     def rows() -> Iterator[Row]:
         for episode in _wanted(config, episodes, target, only):
-            more: Row = dict(reason(episode))
+            more: Row = {}
             chosen = episode
+            if reason:
+                more |= reason(episode)
             if rewrite:
-                rewritten = rewrite(episode) if episode.success else None
+                if not episode.success:
+                    continue
+                rewritten = rewrite(episode)
                 if rewritten is None:
-                    counts["not_rewritten"] += episode.success
+                    counts["not_rewritten"] += 1
                     continue
                 chosen, tools = rewritten
                 if tools:
@@ -82,8 +92,8 @@ def export_run(
     with _new_folder(output, folder) if folder else _open(output, force) as file:
         target.write(file, config, rows())
         if not counts["rows"]:
-            kind = "episode" if target.unscored else "scored episode"
-            lack = f"has no {kind} to export (--only {only})"
+            scored = "" if target.unscored else "scored "
+            lack = f"has no {scored}episode to export (--only {only})"
             if counts["episodes"] and target.no_rows:
                 lack = target.no_rows
             raise UsageError(f"{run} {lack}")

@@ -129,7 +129,9 @@ def _reply(
     """Return the reply of `agent` that contains the action of a turn, and the action that it must
     lead to; `number` makes the ids of calls unique."""
     action = str(turn.action)
-    question = None if turn.asked is None else question_in(action)
+    question = None
+    if turn.asked is not None:
+        question = question_in(action)
     thought, tool, arguments = THOUGHTS[0], "execute", {"code": action}
     text = f"execute[{action}]"
     if question is not None:
@@ -156,5 +158,6 @@ def _meaning(action: str | None, pattern: re.Pattern[str]) -> tuple[bool, str]:
     if not is_submission(action, pattern):
         return False, action
     word = submitted_word(pattern, action)
-    answer = answer_in(word) if pattern is ANSWER else None
-    return True, word if answer is None else answer.removesuffix("\n")
+    if pattern is ANSWER and (answer := answer_in(word)) is not None:
+        word = answer.removesuffix("\n")
+    return True, word

@@ -79,7 +79,9 @@ def bash_paper(agent: Outcome, gold: Outcome, tracked: Changes) -> Score:
     }
     reward = sum(parts.values())
     solved = abs(reward - 1) < 1e-9
-    return Score(1.0 if solved else reward, solved, parts)
+    if solved:
+        reward = 1.0
+    return Score(reward, solved, parts)
 
 
 def pairs(status_text: str) -> set[Pair]:
@@ -121,7 +123,9 @@ def md5(word: str, changes: Changes) -> Leaf:
         # no such command, or (part of) a quoted name, which is not a file on either side
         return ("nothing", "")
     content = leaf(posixpath.normpath("/" + word), changes)
-    return ("folder", "") if content[0] == "folder" else content
+    if content[0] == "folder":
+        return ("folder", "")
+    return content
 
 
 def leaf(path: str, changes: Changes, links: int = _LINKS) -> Leaf:
@@ -141,8 +145,11 @@ def leaf(path: str, changes: Changes, links: int = _LINKS) -> Leaf:
     here = changes.get(path)
     if here is None:
         below = path.rstrip("/") + "/"
-        kind = "folder" if any(other.startswith(below) for other in changes) else "template"
-        return (kind, path)
+        if any(other.startswith(below) for other in changes):
+            return ("folder", path)
+        return ("template", path)
     if here.kind == "removed" or here.type == "other":
         return ("nothing", "")
-    return ("folder", path) if here.type == "dir" else ("file", here.digest or "")
+    if here.type == "dir":
+        return ("folder", path)
+    return ("file", here.digest or "")

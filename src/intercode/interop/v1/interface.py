@@ -124,7 +124,9 @@ class IntercodeDataLoader:
     def get(self, index: int | None = None) -> Fields:
         """Return the record of an index, or of a random one: its fields, and `extra` with those
         other than query and gold."""
-        record = dict(self.records[random.randint(len(self)) if index is None else index])
+        if index is None:
+            index = random.randint(len(self))
+        record = dict(self.records[index])
         extra = {name: value for name, value in record.items() if name not in ("query", "gold")}
         if extra:
             record["extra"] = extra
@@ -298,7 +300,9 @@ class V1Env(gymnasium.Env[Any, str]):
         self.query_idx = self._scored = 0
         if not self.tool_mode:
             indices = range(len(self.data_loader))
-            self.query_idx = indices[random.randint(len(indices)) if index is None else index]
+            if index is None:
+                index = random.randint(len(indices))
+            self.query_idx = indices[index]
             self.record = self.data_loader.get(self.query_idx)
             self.query = self.record["query"]
             self.gold = self.record["gold"]
@@ -421,7 +425,9 @@ class V1BashEnv(V1Env):
 
     def _implied(self, data: Path | None) -> Fields:
         named = _BASH_IMAGE.fullmatch(self.image_name)
-        image = {"image": "v1-bash"} if named else {}
+        image = {}
+        if named:
+            image["image"] = "v1-bash"
         if not data or data.stem == "tasks":
             return image
         of_data = re.search(r"fs_(\d)", data.name)
@@ -498,7 +504,9 @@ class V1SqlEnv(V1Env):
         folder = data.with_name("databases")
         if len(dumps) == 1:
             return {"engine": "mariadb", "dump": str(dumps[0])}
-        return {"databases": str(folder)} if folder.is_dir() else {}
+        if folder.is_dir():
+            return {"databases": str(folder)}
+        return {}
 
     def use(self, action: str) -> str | None:
         """Choose a database if that is what the action does, and return an error message, "" for

@@ -46,7 +46,9 @@ def read_log(path: Path) -> Recording:
     Raises `UsageError` if the file cannot be read, and `DataError` if it is not a log.
     """
     content = read_json(path)
-    logs = content.get("logs", content) if isinstance(content, dict) else None
+    logs = content
+    if isinstance(content, dict):
+        logs = content.get("logs", content)
     if not isinstance(logs, dict):
         raise DataError(
             f"{path} is not a recorded run: an object with one entry per task is expected"
@@ -75,8 +77,8 @@ def read_log(path: Path) -> Recording:
             if len(actions) > len(episode.turns):
                 blocked[key] = f"the last action, which was blocked: {actions[-1]!r:.100}"
         except _MALFORMED as error:
-            why = f"it lacks {error}" if isinstance(error, KeyError) else error
-            malformed[key] = f"it is not a recorded episode: {why}"
+            lack = "it lacks " if isinstance(error, KeyError) else ""
+            malformed[key] = f"it is not a recorded episode: {lack}{error}"
             continue
         episodes.append(episode)
         envs.add(str(entry.get("environment", "")).removeprefix("ic_"))
@@ -96,7 +98,7 @@ def read_log(path: Path) -> Recording:
     settings: Object = {
         "run": str(path),
         "env": None,
-        "agent": "plan_solve" if planned else "try_again",
+        "agent": "try_again",
         "reward": "paper",
         "protocol": "paper",
         "turns": most_turns or None,
@@ -104,6 +106,8 @@ def read_log(path: Path) -> Recording:
     }
     if len(envs) == 1:
         settings["env"] = envs.pop() or None
+    if planned:
+        settings["agent"] = "plan_solve"
     if react:
         settings |= {"agent": "react", "protocol": "submit"}
         if settings["env"] == "sql":
@@ -135,25 +139,29 @@ def _episode(entry: Object, react: bool) -> Episode:
         # v1 executed the text between the outermost brackets of `execute[…]`
         if react and action != "submit":
             wrapped = _EXECUTE.search(action)
-            action = wrapped[1] if wrapped else None
+            action = wrapped and wrapped[1]
         elif not react and _NO_CODE.match(observation):
             action = None
         if not isinstance(action, str | None):
             raise TypeError(f"{action!r:.50} is not text")
         if react and action != "submit":
             score = score or None
-        exit_code = int(is_valid is False or is_error(observation))
+        exit_code = None
+        if action not in (None, "submit"):
+            exit_code = int(is_valid is False or is_error(observation))
         turn = Turn(
             action=action,
             observation=observation,
-            exit_code=None if action in (None, "submit") else exit_code,
+            exit_code=exit_code,
             timed_out=observation == "Command timed out",
             score=score,
         )
         turns.append(turn)
     if not isinstance(query, str):
         raise TypeError(f"{query!r:.50} is not text")
-    ended: Ended = "solved" if best == 1 else "turns"
+    ended: Ended = "turns"
+    if best == 1:
+        ended = "solved"
     if turns and not turns[-1].exit_code and (turns[-1].action or "").split()[:1] == ["submit"]:
         ended = "submit"
     return Episode(str(entry["task_id"]), query, tuple(turns), best, best == 1, ended)

@@ -86,11 +86,13 @@ def execute_stateless(workspace: Workspace, action: str) -> ExecResult:
     wait for the output of background jobs, and treat an output that is not UTF-8 as malformed.
     """
     cwd = workspace.last.cwd
-    target = None
+    target = ""
+    command = action.strip()
     if action.startswith("cd "):
         target = folder_after_cd(cwd, action[3:].strip())
+        command = f"cd {target}"
     try:
-        argv = shlex.split(f'/bin/bash -c "{f"cd {target}" if target else action.strip()}"')
+        argv = shlex.split(f'/bin/bash -c "{command}"')
     except ValueError:
         return ExecResult("Malformed command", None, cwd=cwd)
     result = workspace.sandbox.exec("", argv=argv, cwd=cwd)
@@ -101,13 +103,17 @@ def execute_stateless(workspace: Workspace, action: str) -> ExecResult:
         result = replace(result, output=result.output + later.output)
     if _UNDECODABLE.search(result.output):
         return ExecResult("Malformed command", None, cwd=cwd)
-    return replace(result, cwd=target if target and result.exit_code == 0 else cwd)
+    if target and result.exit_code == 0:
+        cwd = target
+    return replace(result, cwd=cwd)
 
 
 def folder_after_cd(cwd: str, path: str) -> str:
     """Return where `cd PATH` leads, by its text alone."""
     parts = list[str]()
-    for part in (path if path.startswith("/") else f"{cwd}/{path}").split("/"):
+    if not path.startswith("/"):
+        path = f"{cwd}/{path}"
+    for part in path.split("/"):
         if part == "..":
             parts = parts[:-1]
         elif part not in ("", "."):

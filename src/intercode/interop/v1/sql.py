@@ -42,7 +42,9 @@ def sql_paper(agent: Table | None, gold: Table | None, *, ordered: bool = True) 
     gold_rows = list(map(str, gold.rows))
     common = Counter(agent_rows) & Counter(gold_rows)
     either = len(agent_rows) + len(gold_rows) - common.total()
-    iou = common.total() / either if either else 1.0
+    iou = 1.0
+    if either:
+        iou = common.total() / either
     tau = None
     if ordered:
         tau = kendall_tau(_common_rows(agent_rows, common), _common_rows(gold_rows, common))

@@ -90,12 +90,13 @@ def _episode(task: str, epoch: int, log: Object) -> Episode:
     score = log.get("reward")
     turns = []
     ended: Ended | None = None
-    fine = 0 if log["environment"] in ("ic_sql", "ic_python") else None
+    has_statuses = log["environment"] in ("ic_sql", "ic_python")
     for step in log["trajectory"]:
         action, observation = step["action"], str(step["observation"])
         if not isinstance(action, str):
             raise TypeError(f"the action {action!r:.50} is not text")
-        exit_code = 1 if is_error(observation) else fine
+        failed = is_error(observation)
+        exit_code = int(failed) if failed or has_statuses else None
         turns.append(Turn(action=action, observation=observation, exit_code=exit_code))
     if score is not None:
         score, ended = float(score), "submit"
