@@ -85,25 +85,20 @@ def read_tasks(
     **form: Any,
 ) -> tuple[list[Task], list[Unread]]:
     """Return the tasks of a file, in its order, from at most `limit` records; and those whose
-    records cannot be read.
+    records cannot be read. `root` is the folder in which the file must lie, unless the caller has
+    named the file itself.
 
-    `root` is the folder in which the file must lie, unless the caller has named the file itself.
     `records` yields the records of a file or folder, in place of the reader that the file's suffix
     chooses. `form` has the fields of `RecordForm`. Raises `UsageError` when the file cannot be read
     at all or `preprocess` raises, `DataError` when its content is malformed or none of its records
     can be read.
     """
-    path, reader = Path(path), RecordForm(**form)
+    path = Path(path)
     if limit is not None and limit < 1:
         raise UsageError(f"limit must be at least 1, not {limit}")
     if not present(path):
         raise UsageError(f"{path}: no such file")
-    query_field = reader.names.get("query", "query")
-    if query_field in reader.gold_fields:
-        raise UsageError(
-            f"the field {query_field!r} cannot be both a gold and the query; "
-            "name the one with the query by --query-field"
-        )
+    reader = RecordForm(**form)
     if records is None:
         located = read_file(path, root)
     else:
@@ -132,24 +127,27 @@ def read_tasks(
             except DataError as error:
                 why = f"{where}: {error}"
         if why:
-            id = getattr(record, "id", None)
-            if isinstance(record, dict):
-                id = record.get("id")
-            bad.append((str(index if id is None else id), why))
+            bad.append((record, index, why))
     if not tasks:
-        raise DataError(bad[0][1] if bad else f"{path}: holds no records")
+        raise DataError(bad[0][2] if bad else f"{path}: holds no records")
     for name in reader.gold_fields:
         if name not in {*fields, "gold"}:
             raise UsageError(
                 f"{path}: no record has the gold field {name!r}; "
                 f"records have {', '.join(sorted(fields))}"
             )
-    unread = []
-    for id, why in bad:
-        if id in numbers:  # the task of another record has this id
-            id = f"{id} (left out)"
-        unread.append((Task(id, query="", gold=""), TaskIssue(why, "unreadable")))
-    return tasks, unread
+    return tasks, [_unread(*entry, numbers.keys()) for entry in bad]
+
+
+def _unread(record: object, index: int, why: str, ids: Collection[str]) -> Unread:
+    """Return a task for a record that cannot be read, with an id that no other task has."""
+    id = getattr(record, "id", None)
+    if isinstance(record, dict):
+        id = record.get("id")
+    id = str(index if id is None else id)
+    if id in ids:  # the task of another record has this id
+        id = f"{id} (left out)"
+    return Task(id, query="", gold=""), TaskIssue(why, "unreadable")
 
 
 # ── one record becomes one task ───────────────────────────────────────────────────────────────────
@@ -179,6 +177,14 @@ class RecordForm:
     gold_pattern: re.Pattern[str] | None = None
     unread: Sequence[str] = ()
     between: str = ";\n"
+
+    def __post_init__(self) -> None:
+        query_field = self.names.get("query", "query")
+        if query_field in self.gold_fields:
+            raise UsageError(
+                f"the field {query_field!r} cannot be both a gold and the query; "
+                "name the one with the query by --query-field"
+            )
 
     def converted(self, record: Any, where: str) -> Record:
         """Return the record that `preprocess`, or else the function of a layout, makes of one."""

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import IO
 
 from intercode.doors import FORMATS
 from intercode.errors import StoreError, UsageError
-from intercode.interop.export.rewrite import rewriter
+from intercode.interop.export.rewrite import Rewritten, rewriter
 from intercode.reading import present
 from intercode.report.analysis import explaining
 from intercode.report.summary import is_recorded, load_run
@@ -56,35 +56,21 @@ def export_run(
     read = load_run if is_recorded(Path(run)) else stream_run
     config, episodes = read(run)
     counts = Counter[str]()
-    rewrite = reason = None
+    require_trust(config, {"env": config.get("env")} if as_agent else {}, trust=trust)
+    chosen = _wanted(config, episodes, target, only)
     if as_agent:
-        require_trust(config, {"env": config.get("env")}, trust=trust)
-        rewrite = rewriter(config, as_agent, turns)
-    else:
-        require_trust(config, {}, trust=trust)
-    if target.table:
-        reason = explaining(config, episodes)
+        chosen = _rewritten(chosen, rewriter(config, as_agent, turns), counts)
+    reason = explaining(config, episodes) if target.table else lambda episode: {}
     if output is None and target.binary:
         raise UsageError(f"--format {form} writes no text: name a file with --out")
 
     def rows() -> Iterator[Row]:
-        for episode in _wanted(config, episodes, target, only):
-            more: Row = {}
-            chosen = episode
-            if reason:
-                more |= reason(episode)
-            if rewrite:
-                if not episode.success:
-                    continue
-                rewritten = rewrite(episode)
-                if rewritten is None:
-                    counts["not_rewritten"] += 1
-                    continue
-                chosen, tools = rewritten
-                if tools:
-                    more["tools"] = list(tools)
+        for episode, tools in chosen:
             counts["episodes"] += 1
-            for row in target.rows(config, chosen):
+            more: Row = dict(reason(episode))
+            if tools:
+                more["tools"] = list(tools)
+            for row in target.rows(config, episode):
                 counts["rows"] += 1
                 yield {**row, **more}
 
@@ -106,7 +92,7 @@ def export_run(
 
 def _wanted(
     config: Config, episodes: Iterable[Episode], target: Format, only: str
-) -> Iterator[Episode]:
+) -> Iterator[Rewritten]:
     """Yield the episodes that the format has, of those that were asked for."""
     if only == "human" and config.get("agent") != "human":
         return
@@ -114,7 +100,23 @@ def _wanted(
         unscored = episode.reward is None and not target.unscored
         unsolved = only == "successful" and not episode.success
         if not (unscored or unsolved or (target.first_epoch and episode.epoch)):
-            yield episode
+            yield episode, ()
+
+
+def _rewritten(
+    chosen: Iterable[Rewritten],
+    rewrite: Callable[[Episode], Rewritten | None],
+    counts: Counter[str],
+) -> Iterator[Rewritten]:
+    """Yield the solved episodes rewritten, and count those for which that is not possible."""
+    for episode, _ in chosen:
+        if not episode.success:
+            continue
+        rewritten = rewrite(episode)
+        if rewritten is None:
+            counts["not_rewritten"] += 1
+        else:
+            yield rewritten
 
 
 def _format_with(form: str, as_agent: str | None, turns: int | None, per: str) -> Format:

@@ -45,12 +45,10 @@ def rewriter(
     config: Config, name: str, turns: int | None = None
 ) -> Callable[[Episode], Rewritten | None]:
     """Return a function that rewrites an episode of the run with settings `config` as the agent
-    `name` would have played it; `turns` is the number of turns in that agent's prompt (None: the
-    run's).
+    `name` would have played it, with prompts for `turns` turns (None: the run's).
 
-    The function returns None for an episode that cannot be rewritten: an action cannot be written
-    in that form, or there were more actions than turns. Both raise `UsageError`: for another agent,
-    and if the record lacks what the prompt depends on.
+    It returns None if an action cannot be written in that form, or if there were more actions than
+    turns. Raises `UsageError` if the agent is unknown or the record lacks what the prompt needs.
     """
     if name not in AGENTS:
         raise UsageError(f"--as {name} is not possible; choose one of {', '.join(AGENTS)}")
@@ -89,13 +87,12 @@ def rewriter(
             for turn in recorded:
                 if not isinstance(request, Ask):
                     # no turns are left, so the agent submits without being asked
-                    if turn.action == SUBMIT and turn is recorded[-1]:
-                        break
-                    return None
+                    if turn.action != SUBMIT or turn is not recorded[-1]:
+                        return None
+                    break
                 reply, action = _reply(name, language, turn, len(rewritten) + 1, pattern)
                 act = advance(reply)
-                meaning = _meaning(action, pattern)
-                if not isinstance(act, Act) or _meaning(act.action, pattern) != meaning:
+                if not (isinstance(act, Act) and _agree(act.action, action, pattern)):
                     return None
                 tools = list(request.tools)
                 rewritten.append(_rewritten(turn, request, reply, act))
@@ -150,6 +147,10 @@ def _reply(
         ticks = "`" * max(3, *(len(run) + 1 for run in re.findall("`{3,}", action)), 0)
         text = f"{ticks}{language.fence}\n{action}\n{ticks}"
     return Reply(text), action
+
+
+def _agree(action: str | None, other: str, pattern: re.Pattern[str]) -> bool:
+    return _meaning(action, pattern) == _meaning(other, pattern)
 
 
 def _meaning(action: str | None, pattern: re.Pattern[str]) -> tuple[bool, str]:

@@ -18,6 +18,7 @@ episode without `turn_history`, or with one that is malformed.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from intercode.errors import DataError
@@ -41,20 +42,16 @@ _LABELS = {"hardness": "hardness", "data_set": "dataset"}
 
 def read_log(path: Path) -> Recording:
     """Return the settings and the episodes of a log. `keeps_reward` in the settings: a turn without
-    code keeps the reward. `left_out`: what the episodes lack of the log, by its keys.
-
-    Raises `UsageError` if the file cannot be read, and `DataError` if it is not a log.
-    """
+    code keeps the reward. `left_out`: what the episodes lack of the log, by its keys. Raises
+    `UsageError` if the file cannot be read, and `DataError` if it is not a log."""
     content = read_json(path)
-    logs = content
-    if isinstance(content, dict):
-        logs = content.get("logs", content)
+    logs = isinstance(content, dict) and content.get("logs", content)
     if not isinstance(logs, dict):
         raise DataError(
             f"{path} is not a recorded run: an object with one entry per task is expected"
         )
     entries = [entry for entry in logs.values() if isinstance(entry, dict)]
-    react, planned, has_history = False, False, False
+    react = has_history = False
     for entry in entries:
         history = entry.get("turn_history")
         react |= isinstance(history, dict) and "thoughts" in history
@@ -64,7 +61,7 @@ def read_log(path: Path) -> Recording:
     malformed = {}
     most_turns = 0
     episodes = []
-    envs = set()
+    sound = []
     labels = {name: dict[str, str]() for name in _LABELS}
     for key, entry in logs.items():
         if isinstance(entry, dict) and "query" in entry and not entry.get("turn_history"):
@@ -81,8 +78,7 @@ def read_log(path: Path) -> Recording:
             malformed[key] = f"it is not a recorded episode: {lack}{error}"
             continue
         episodes.append(episode)
-        envs.add(str(entry.get("environment", "")).removeprefix("ic_"))
-        planned |= "steps" in entry["turn_history"]
+        sound.append(entry)
         for name, field in _LABELS.items():
             if entry.get(field):
                 labels[name][episode.task] = str(entry[field])
@@ -94,28 +90,29 @@ def read_log(path: Path) -> Recording:
             f"{path} has no episode: expected an object of episodes with `turn_history` by task, "
             "or of logs with `environment` and `trajectory`"
         )
-    left_out = empty | blocked | {key: f"all, since {why}" for key, why in malformed.items()}
-    settings: Object = {
-        "run": str(path),
-        "env": None,
-        "agent": "try_again",
-        "reward": "paper",
-        "protocol": "paper",
-        "turns": most_turns or None,
-        "keeps_reward": "logs" in content,
-    }
-    if len(envs) == 1:
-        settings["env"] = envs.pop() or None
-    if planned:
-        settings["agent"] = "plan_solve"
-    if react:
-        settings |= {"agent": "react", "protocol": "submit"}
-        if settings["env"] == "sql":
-            settings["reward"] = "overlap"
-    for name, values in {**labels, "left_out": left_out}.items():
+    labels["left_out"] = (
+        empty | blocked | {key: f"all, since {why}" for key, why in malformed.items()}
+    )
+    settings = {"run": str(path), **_setting_of(sound, react)}
+    settings |= {"turns": most_turns or None, "keeps_reward": "logs" in content}
+    for name, values in labels.items():
         if values:
             settings[name] = values
     return settings, episodes
+
+
+def _setting_of(entries: Sequence[Object], react: bool) -> Object:
+    """Return the environment, the agent, the reward and the protocol of a log's entries."""
+    envs = {str(entry.get("environment", "")).removeprefix("ic_") for entry in entries}
+    env = None
+    if len(envs) == 1:
+        env = envs.pop() or None
+    if react:
+        reward = "overlap" if env == "sql" else "paper"
+        return {"env": env, "agent": "react", "reward": reward, "protocol": "submit"}
+    planned = any("steps" in entry["turn_history"] for entry in entries)
+    agent = "plan_solve" if planned else "try_again"
+    return {"env": env, "agent": agent, "reward": "paper", "protocol": "paper"}
 
 
 def is_error(observation: str) -> bool:
