@@ -74,8 +74,7 @@ def export_run(
                 counts["rows"] += 1
                 yield {**row, **more}
 
-    folder = target.folder
-    with _new_folder(output, folder) if folder else _open(output, force) as file:
+    with _new_folder(output, target.folder) if target.folder else _open(output, force) as file:
         target.write(file, config, rows())
         if not counts["rows"]:
             scored = "" if target.unscored else "scored "

@@ -80,8 +80,7 @@ def rewriter(
             recorded.append(Turn(action=SUBMIT))
         extra = {TAKES_ANSWER: takes_answer, TAKES_QUESTIONS: episode.takes_questions}
         task = Task(episode.task, episode.query, "", extra)
-        rewritten = list[Turn]()
-        tools = []
+        rewritten, tools = list[Turn](), list[Tool]()
         with drive(agent.strategy, task, protocol) as advance:
             request = advance(None)
             for turn in recorded:
