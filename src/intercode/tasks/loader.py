@@ -108,8 +108,7 @@ def read_tasks(
     numbers = dict[str, int]()
     fields = set[str]()
     for index, (place, record) in enumerate(islice(located, limit)):
-        why = ""
-        where = f"{path}: {place}"
+        why, where = "", f"{path}: {place}"
         if isinstance(record, Unreadable):
             why = record.why
         else:

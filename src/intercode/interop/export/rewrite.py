@@ -73,13 +73,11 @@ def rewriter(
                 f"{config['run']} was played by an older version, "
                 "which did not record where the prompt allows `submit ANSWER`; play the tasks again"
             )
-        takes_answer = bool(episode.takes_answer)
-        pattern = language.submission_where(takes_answer=takes_answer)
+        pattern = language.submission_where(takes_answer=bool(episode.takes_answer))
         recorded = [turn for turn in episode.line if turn.action is not None]
         if protocol == SUBMIT and not (recorded and is_submission(recorded[-1].action, pattern)):
             recorded.append(Turn(action=SUBMIT))
-        extra = {TAKES_ANSWER: takes_answer, TAKES_QUESTIONS: episode.takes_questions}
-        task = Task(episode.task, episode.query, "", extra)
+        task = Task(episode.task, episode.query, "", _asking(episode))
         rewritten, tools = list[Turn](), list[Tool]()
         with drive(agent.strategy, task, protocol) as advance:
             request = advance(None)
@@ -91,7 +89,8 @@ def rewriter(
                     break
                 reply, action = _reply(name, language, turn, len(rewritten) + 1, pattern)
                 act = advance(reply)
-                if not (isinstance(act, Act) and _agree(act.action, action, pattern)):
+                meaning = _meaning(action, pattern)
+                if not isinstance(act, Act) or _meaning(act.action, pattern) != meaning:
                     return None
                 tools = list(request.tools)
                 rewritten.append(_rewritten(turn, request, reply, act))
@@ -100,6 +99,12 @@ def rewriter(
         return replace(episode, turns=tuple(rewritten)), tools
 
     return rewrite
+
+
+def _asking(episode: Episode) -> dict[str, bool]:
+    """Return the fields of the episode's task that its prompt depends on."""
+    takes_answer = bool(episode.takes_answer)
+    return {TAKES_ANSWER: takes_answer, TAKES_QUESTIONS: episode.takes_questions}
 
 
 def _rewritten(turn: Turn, question: Ask, reply: Reply, act: Act) -> Turn:
@@ -146,10 +151,6 @@ def _reply(
         ticks = "`" * max(3, *(len(run) + 1 for run in re.findall("`{3,}", action)), 0)
         text = f"{ticks}{language.fence}\n{action}\n{ticks}"
     return Reply(text), action
-
-
-def _agree(action: str | None, other: str, pattern: re.Pattern[str]) -> bool:
-    return _meaning(action, pattern) == _meaning(other, pattern)
 
 
 def _meaning(action: str | None, pattern: re.Pattern[str]) -> tuple[bool, str]:
