@@ -66,7 +66,7 @@ def trajectory_of(config: Config, episode: Episode) -> Object:
             if role == "tool" or any(text in content for text in observations):
                 continue
             source = {"user": "user", "assistant": "agent"}.get(role, "system")
-            step: Object = {"step_id": len(steps) + 1, "source": source, "message": content}
+            step = {"step_id": len(steps) + 1, "source": source, "message": content}
             if role == "assistant":
                 step["is_copied_context"] = True
             steps.append(step)
@@ -119,7 +119,7 @@ def _continues(steps: Sequence[Object], turn: Turn) -> bool:
 
 def _agent_step(turn: Turn, facts: Object, number: int) -> Object:
     """Return a step with the reply of the turn. Its calls are not executed yet."""
-    step: Object = {"step_id": number, "source": "agent", "message": turn.reply or ""}
+    step = {"step_id": number, "source": "agent", "message": turn.reply or ""}
     if turn.ask is None:
         return {**step, "message": "", "llm_call_count": 0}
     usage = turn.usage

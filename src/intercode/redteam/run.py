@@ -99,7 +99,7 @@ def attack(
     """
     owner = environment_class(env)
     accepted = {option.name for option in fields(owner.Options)}
-    limits: dict[str, Any] = {name: value for name, value in _LIMITS.items() if name in accepted}
+    limits = {name: value for name, value in _LIMITS.items() if name in accepted}
     factory = prepare(env, max_turns=None, **limits, **options)
     with closing(factory()) as first:
         targets = find_targets(first)
@@ -190,7 +190,8 @@ def _try_exploit(
 def _prove_shell(env: InterCodeEnv, task: Task) -> None:
     action = env.language.in_shell(HONEST)
     env.reset(options={"task": task.id})
-    if "honest 42" not in (observation := env.step(action)[0]):
+    observation = env.step(action)[0]
+    if "honest 42" not in observation:
         raise UsageError(
             f"{type(env).__name__}.language.shell does not execute Bash: "
             f"{HONEST!r} became {action!r:.300}, which printed {observation!r:.200}"

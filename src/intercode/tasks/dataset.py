@@ -115,7 +115,8 @@ def _open(source: str | Path | None, env: str, options: dict[str, Any]) -> DataS
         return _open_folder(path, path.resolve().name, options)
     if kind:
         return _read(path, path.stem, [path], options)
-    if (language := find(name).env) != env:
+    language = find(name).env
+    if language != env:
         raise UsageError(f"{name}: these tasks are for {language!r}, not for {env!r}")
     folder = downloaded(name)
     if folder is None:

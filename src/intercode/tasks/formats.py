@@ -103,8 +103,11 @@ def _read_json(path: Path, root: Path | None) -> Located:
         if _are_objects(records.values()):
             records = [{"id": id, **record} for id, record in records.items()]
         else:
-            lists = [rows for rows in records.values() if isinstance(rows, list) and rows]
-            lists = [rows for rows in lists if _are_objects(rows)]
+            lists = [
+                rows
+                for rows in records.values()
+                if isinstance(rows, list) and rows and _are_objects(rows)
+            ]
             is_record = len(lists) != 1 or {"query", "gold"} & records.keys()
             records = [records] if is_record else lists[0]
     if not isinstance(records, list):
@@ -320,7 +323,8 @@ def _sets_of(places: Iterable[str]) -> list[str]:
 
 def _of_one_format(paths: Sequence[Path]) -> list[Path]:
     for suffix in _PUBLISHED:
-        if of_suffix := [path for path in paths if suffix_of(path) == suffix]:
+        of_suffix = [path for path in paths if suffix_of(path) == suffix]
+        if of_suffix:
             return of_suffix
     return []
 

@@ -185,7 +185,7 @@ def _report(tasks: Sequence[Task], issues: Issues, env: type[InterCodeEnv]) -> d
         why = issue.removeprefix(f"task {task.id}: ")
         rows.append({"task": task.id, "kind": issue.kind, "why": why})
     kinds = {kind: len(by_kind[kind]) for kind in KINDS if kind in by_kind}
-    report: dict[str, Any] = {"broken": broken, "suspicious": suspicious, "kinds": kinds}
+    report = {"broken": broken, "suspicious": suspicious, "kinds": kinds}
     if misspelt := env.misspelt(tasks):
         report["misspelt"] = misspelt
     return report

@@ -101,7 +101,7 @@ def _add(collected: list[Conversation], turn: Turn, *, is_own: bool) -> None:
     else:
         conversation = Conversation([], [])
         collected.append(conversation)
-    reply: Message = {**turn.message, "content": turn.reply or ""}
+    reply = {**turn.message, "content": turn.reply or ""}
     conversation.own.extend([False] * (len(question) - len(conversation.messages)) + [is_own])
     conversation.messages[:] = [*question, reply]
 
@@ -204,7 +204,7 @@ def _write_trajectories(folder: Path, config: Config, rows: Iterable[Row]) -> No
 def _write_csv(file: IO[bytes], config: Config, rows: Iterable[Row]) -> None:
     """Write a table with a header; a list or an object becomes a JSON text."""
     text = io.TextIOWrapper(file, "utf-8", "replace", newline="")
-    writer: csv.DictWriter[str] | None = None
+    writer = None
     for row in rows:
         if writer is None:
             writer = csv.DictWriter(text, list(row))

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from statistics import mean, stdev
-from typing import IO, Any
+from typing import IO
 
 from intercode.errors import UsageError
 from intercode.interop.atif import Object, trajectory_of
@@ -38,7 +38,7 @@ def sample_of(config: Config, episode: Episode) -> Row:
         counts["reasoning_tokens"] = usage.reasoning_tokens
     if usage.cost:
         counts["total_cost"] = usage.cost
-    sample: Row = {
+    sample = {
         "id": episode.task,
         "epoch": episode.epoch + 1,
         "input": episode.query,
@@ -135,8 +135,9 @@ def write_log(file: IO[bytes], config: Config, rows: Iterable[Row]) -> None:
 
 def _messages(step: Object) -> Iterator[Row]:
     """Yield the messages of a trajectory's step; an observation is the message of a tool."""
-    content: Any = step["message"]
-    if reasoning := step.get("reasoning_content"):
+    content = step["message"]
+    reasoning = step.get("reasoning_content")
+    if reasoning:
         content = [{"type": "reasoning", "reasoning": reasoning}, {"type": "text", "text": content}]
     calls = {}
     for call in step.get("tool_calls", ()):
@@ -145,7 +146,7 @@ def _messages(step: Object) -> Iterator[Row]:
             "function": call["function_name"],
             "arguments": call["arguments"],
         }
-    message: Row = {"role": step["source"], "content": content}
+    message = {"role": step["source"], "content": content}
     if step["source"] == "agent":
         message["role"] = "assistant"
     if calls:

@@ -41,9 +41,7 @@ Rewritten = tuple[Episode, Sequence[Tool]]
 """An episode in an agent's form, and the tools that the agent offers the model."""
 
 
-def rewriter(
-    config: Config, name: str, turns: int | None = None
-) -> Callable[[Episode], Rewritten | None]:
+def rewriter(config: Config, name: str, turns: int | None) -> Callable[[Episode], Rewritten | None]:
     """Return a function that rewrites an episode of the run with settings `config` as the agent
     `name` would have played it, with prompts for `turns` turns (None: the run's).
 

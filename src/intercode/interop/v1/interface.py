@@ -632,7 +632,8 @@ class V1CTFEnv(V1Env):
 
     def _implied(self, data: Path | None) -> Fields:
         options: Fields = {"everything": True}
-        if data and (assets := data.with_name("task_assets")).is_dir():
+        assets = data and data.with_name("task_assets")
+        if assets and assets.is_dir():
             options["assets"] = str(assets)
         if not self.tool_mode and "task_id" in self.data_loader.get(0):
             options["id_field"] = "task_id"
