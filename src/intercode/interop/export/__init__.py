@@ -77,8 +77,10 @@ def export_run(
     with _new_folder(output, target.folder) if target.folder else _open(output, force) as file:
         target.write(file, config, rows())
         if not counts["rows"]:
-            scored = "" if target.unscored else "scored "
-            lack = f"has no {scored}episode to export (--only {only})"
+            kind = "scored episode"
+            if target.unscored:
+                kind = "episode"
+            lack = f"has no {kind} to export (--only {only})"
             if counts["episodes"] and target.no_rows:
                 lack = target.no_rows
             raise UsageError(f"{run} {lack}")
