@@ -31,7 +31,7 @@ from intercode.envs.services import Service, Services, read_services
 from intercode.errors import DataError, ForkError, SandboxDied, UsageError
 from intercode.options import NetworkOptions
 from intercode.plugins import call_plugin, load_plugin
-from intercode.reading import present, root_of
+from intercode.reading import root_of
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Outcome, Task, TaskIssue
 from intercode_sandbox.base import (
@@ -322,14 +322,14 @@ def prepare_workspaces(
             return start
 
         def build(name: str) -> Start:
-            return make(_find_image(data.file, name))
+            return make(_find_image(data.folder, name))
 
         def build_service(image: str | None, tree: str | None) -> Start:
             earlier, source.stand_in = source.stand_in, source.stand_in or options.image
             try:
                 start: Start = source.prepare(
-                    image=_find_image(data.file, image) if image else options.image,
-                    tree=Path(_find_image(data.file, tree)) if tree else None,
+                    image=_find_image(data.folder, image) if image else options.image,
+                    tree=Path(_find_image(data.folder, tree)) if tree else None,
                 )
             finally:
                 source.stand_in = earlier
@@ -369,13 +369,12 @@ def split_refused(
     return playable, refused
 
 
-def _find_image(file: Path | None, image: str) -> str:
+def _find_image(folder: Path, image: str) -> str:
     """Return the image that a record names: a path relative to the task file's folder if it exists,
     otherwise the name itself.
 
     Raises `UsageError` for a path outside that folder, since records may be untrusted.
     """
-    folder = Path() if file is None else file if present(file) == "folder" else file.parent
     path = folder / image
     try:
         inside, exists = path.resolve().is_relative_to(root_of(folder)), path.exists()
