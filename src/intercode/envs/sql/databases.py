@@ -274,7 +274,7 @@ class DatabaseSet:
     def facts(self) -> dict[str, Any]:
         """Return what determines results: the databases' content and the server."""
         with self.make_engine() as engine:
-            server, machine = engine.facts(), engine.machine_facts()
+            server, machine = engine.facts(), engine.sandbox.machine_facts()
         userland = {key: server[key] for key in ("engine", "version")}
         return {"template": self.digest, "userland": userland, "server": server, **machine}
 

@@ -22,18 +22,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from intercode.doors import part
 from intercode.envs.sql.dialect import Dialect
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
 from intercode.plugins import load_plugin
 from intercode.types import Table
+from intercode_sandbox import cache
 from intercode_sandbox.base import MIB, Limits
 from intercode_sandbox.local import LocalSandbox
 from intercode_sandbox.pod import usual_provider
@@ -46,6 +48,11 @@ ENGINES = {
 """The default is the first engine that can load the databases."""
 Kind = Literal["mysql", "portable", "sqlite"]
 _KINDS = {"mysql": "a MySQL dump", "portable": "portable SQL", "sqlite": "SQLite files"}
+Connection = TypeVar("Connection")
+PATIENCE = 20.0
+_POLL, _EARLY = 0.001, 1.0
+"""Seconds between two attempts to connect to a new server, and until a missing process counts as
+dead."""
 READ_SECONDS = 60.0
 """The time limit of a statement that reads what an episode left."""
 _LOG_LINES, _LOG_BYTES = 8, 2000
@@ -68,7 +75,7 @@ class Databases:
     def of_scripts(cls, kind: Kind, scripts: Mapping[str, Sequence[str]]) -> Self:
         """Return the databases that these scripts create. The digest covers all statements and the
         names."""
-        text = json.dumps([kind, sorted((name, list(lines)) for name, lines in scripts.items())])
+        text = json.dumps([kind, sorted(scripts.items())])
         digest = hashlib.sha256(text.encode()).hexdigest()[:32]
         return cls(kind, digest, {name: tuple(lines) for name, lines in scripts.items()})
 
@@ -208,18 +215,12 @@ class Engine(AbstractContextManager["Engine"]):
     def __exit__(self, *failure: object) -> None:
         self.close()
 
-    def machine_facts(self) -> dict[str, str]:
-        """Return the sandbox's machine facts (see `Sandbox.machine_facts`)."""
-        return self.sandbox.machine_facts()
-
     def too_long(self, statement: str) -> Answer | None:
         """Return an error answer for a statement that is too long; None for any other."""
         size = len(statement.encode("utf-8", "surrogatepass"))
-        return (
-            Answer(error=f"the statement has {size} bytes; the limit is {self.max_statement}")
-            if size > self.max_statement
-            else None
-        )
+        if size <= self.max_statement:
+            return None
+        return Answer(error=f"the statement has {size} bytes; the limit is {self.max_statement}")
 
     # -- the server --------------------------------------------------------------------------------
 
@@ -268,14 +269,6 @@ class Engine(AbstractContextManager["Engine"]):
         self._db, self._broken = None, False
         self.start_server()
 
-    def log_end(self) -> str:
-        """Return the last lines of the server's log; "" if it cannot be read."""
-        try:
-            log = self.sandbox.read(self.log).decode(errors="replace")
-        except (OSError, SandboxError):
-            return ""
-        return "\n".join(log.rstrip()[-_LOG_BYTES:].splitlines()[-_LOG_LINES:])
-
     def death(self, message: str) -> SandboxDied:
         """Return the error for a server that has died, with the end of its log, and with the agent
         at fault if a limit was exceeded.
@@ -289,12 +282,46 @@ class Engine(AbstractContextManager["Engine"]):
             report = self.sandbox.exec("", argv=["true"], cwd="/", timeout=2)
         except SandboxError as error:
             return SandboxDied(message, by_agent=isinstance(error, SandboxDied) and error.by_agent)
-        log = self.log_end()
-        said = f"its log ends:\n{log}" if log else ""
+        parts, log = [message, report.output.strip()], ""
+        with suppress(OSError, SandboxError):
+            log = self.sandbox.read(self.log).decode(errors="replace").rstrip()[-_LOG_BYTES:]
+        if log:
+            parts.append("its log ends:\n" + "\n".join(log.splitlines()[-_LOG_LINES:]))
         return SandboxDied(
-            "; ".join(filter(None, (message, report.output.strip(), said))),
+            "; ".join(filter(None, parts)),
             by_agent=report.killed or log.endswith("MemoryError"),
         )
+
+
+class SessionLost(SandboxError):
+    """The server ended the session, or died itself."""
+
+
+def is_alive(sandbox: LocalSandbox, pid_file: str) -> bool:
+    command = ["bash", "-c", f"kill -0 $(cat {pid_file})"]
+    return sandbox.exec("", argv=command, cwd="/").exit_code == 0
+
+
+def wait_for_server(
+    sandbox: LocalSandbox, pid_file: str, connect: Callable[[], Connection]
+) -> Connection | None:
+    """Return the connection as soon as a new server accepts it; None if the server does not
+    start."""
+    began = time.monotonic()
+    while True:
+        try:
+            return connect()
+        except (OSError, SessionLost):
+            waited = time.monotonic() - began
+            if waited > PATIENCE or (waited > _EARLY and not is_alive(sandbox, pid_file)):
+                return None
+            time.sleep(_POLL)
+
+
+def cached_layer(below: Template, words: Sequence[str], build: Callable[[Path], None]) -> Template:
+    """Return a template with one more layer, which `build` makes from what `words` say."""
+    key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
+    return below.over(cache.folder("layers", key, build))
 
 
 _loaded: dict[str, type[Engine]] = {}

@@ -30,7 +30,6 @@ Left out: a rebuilt database has the content of the dump, but its files are not 
 
 from __future__ import annotations
 
-import hashlib
 import io
 import re
 import secrets
@@ -42,6 +41,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +51,21 @@ from pymysql.constants import CLIENT, FIELD_TYPE
 from pymysql.cursors import SSCursor
 
 from intercode.envs.sql.dialect import Creation, Dialect, Query
-from intercode.envs.sql.engines import READ_SECONDS, Answer, Databases, Engine
+from intercode.envs.sql.engines import (
+    PATIENCE,
+    READ_SECONDS,
+    Answer,
+    Databases,
+    Engine,
+    SessionLost,
+    cached_layer,
+    is_alive,
+    wait_for_server,
+)
 from intercode.envs.sql.text import split_statements
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
 from intercode.types import Digits, Table
-from intercode_sandbox import cache, template
+from intercode_sandbox import template
 from intercode_sandbox.base import MIB, Limits
 from intercode_sandbox.guest.limit import Limit
 from intercode_sandbox.local import LocalSandbox
@@ -87,11 +97,9 @@ SOCKET = "/run/mariadb.sock"
 _DATA = "/var/lib/mariadb"
 _PATH = "/usr/sbin:/usr/bin:/usr/libexec"
 LOGS = "/var/log/mariadb"
+_PID = f"{LOGS}/pid"
 _LAYOUT = "3"
 """Part of the cache key: increase it when the preparation changes."""
-_PATIENCE = 20.0
-_POLL = 0.002
-_EARLY = 1.0
 _LARGEST = "1G"
 """The longest statement in a dump, in bytes. The limit for an agent's statements is lower, since it
 also bounds the results of functions."""
@@ -201,31 +209,30 @@ def _write_text(text: str) -> str:
 
 
 def _creation(query: Query, db: str) -> Creation:
-    listed = [(str(name), kind) for name, kind in query("SHOW FULL TABLES")]
-    creates = {
-        name: str(query(f"SHOW CREATE TABLE {DIALECT.quote(name)}")[0][1]) for name, _ in listed
-    }
-    tables = {name: creates[name] for name, kind in listed if kind == "BASE TABLE"}
-    views = {name: _DEFINER.sub("", creates[name]) for name, kind in listed if kind == "VIEW"}
+    tables, views = dict[str, str](), dict[str, str]()
+    for title, kind in query("SHOW FULL TABLES"):
+        name = str(title)
+        create = str(query(f"SHOW CREATE TABLE {DIALECT.quote(name)}")[0][1])
+        if kind == "BASE TABLE":
+            tables[name] = create
+        elif kind == "VIEW":
+            views[name] = _DEFINER.sub("", create)
     charset, collation = query("SELECT @@character_set_database, @@collation_database")[0]
+    quoted = DIALECT.quote(db)
     before = [
-        (
-            f"CREATE DATABASE {DIALECT.quote(db)} DEFAULT CHARACTER SET {charset} COLLATE"
-            f" {collation}"
-        ),
-        f"USE {DIALECT.quote(db)}",
+        f"CREATE DATABASE {quoted} DEFAULT CHARACTER SET {charset} COLLATE {collation}",
+        f"USE {quoted}",
         "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
         "SET foreign_key_checks = 0",
         *tables.values(),
     ]
     after: list[str] = []
     while views:  # put each view after the views that it names
-        ready = [
-            name
-            for name in views
-            if not any(other in views[name] for other in views if other != name)
-        ] or [*views]
-        after += [views.pop(name) for name in ready]
+        ready = []
+        for name, create in views.items():
+            if not any(other in create for other in views.keys() - {name}):
+                ready.append(name)
+        after += [views.pop(name) for name in ready or [*views]]
     return Creation(tables, before, after)
 
 
@@ -262,10 +269,6 @@ DIALECT = Dialect(
 # -- sessions --------------------------------------------------------------------------------------
 
 
-class SessionLost(SandboxError):
-    """The server ended the session, or died itself."""
-
-
 class TimedSocket(io.RawIOBase):
     """A socket for PyMySQL that enforces a time limit. When time is up, `on_timeout(n)` acts and
     returns how much longer to wait.
@@ -275,7 +278,7 @@ class TimedSocket(io.RawIOBase):
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self.start(_PATIENCE)
+        self.start(PATIENCE)
 
     def start(self, seconds: float, on_timeout: Callable[[int], float] | None = None) -> None:
         """Start a time limit. Without `on_timeout`, a timeout raises `SessionLost`."""
@@ -480,29 +483,22 @@ def _launch(sandbox: LocalSandbox, options: str) -> None:
     # server.
     command = (
         f"trap '' XFSZ; exec >{LOGS}/output 2>&1; mariadbd --no-defaults"
-        f" {' '.join(options.split())} & echo $! >{LOGS}/pid"
+        f" {' '.join(options.split())} & echo $! >{_PID}"
     )
     sandbox.exec("", argv=["bash", "-c", command], cwd="/")
 
 
 def _first_session(sandbox: LocalSandbox) -> Session:
     """Log in as root as soon as the server answers, a moment after it begins to listen."""
-    began = time.monotonic()
-    while True:
-        try:
-            return Session(sandbox.connect(SOCKET), user="root", password="", many=True)
-        except (OSError, SessionLost):
-            waited = time.monotonic() - began
-            if waited > _PATIENCE or (waited > _EARLY and not _alive(sandbox)):
-                output = sandbox.read(f"{LOGS}/output").decode(errors="replace")
-                raise SandboxDied(
-                    f"mariadbd does not start; its log ends:\n{output[-2000:]}"
-                ) from None
-            time.sleep(_POLL)
 
+    def connect() -> Session:
+        return Session(sandbox.connect(SOCKET), user="root", password="", many=True)
 
-def _alive(sandbox: LocalSandbox) -> bool:
-    return sandbox.exec("", argv=["bash", "-c", f"kill -0 $(cat {LOGS}/pid)"]).exit_code == 0
+    session = wait_for_server(sandbox, _PID, connect)
+    if session is None:
+        output = sandbox.read(f"{LOGS}/output").decode(errors="replace")
+        raise SandboxDied(f"mariadbd does not start; its log ends:\n{output[-2000:]}")
+    return session
 
 
 def _build(below: Template, databases: Databases, layer: Path) -> None:
@@ -533,7 +529,7 @@ def _build(below: Template, databases: Databases, layer: Path) -> None:
                 f"mariadbd died while databases were being loaded ({error}); start again"
             ) from None
         until = time.monotonic() + 120
-        while _alive(sandbox):
+        while is_alive(sandbox, _PID):
             if time.monotonic() > until:
                 raise SandboxUnavailable("mariadbd does not shut down")
             time.sleep(0.02)
@@ -549,11 +545,8 @@ def load_database(session: Session, databases: Databases, name: str) -> None:
     fails, and `SessionLost` with the statement that ended the session."""
     quoted, lines = DIALECT.quote(name), databases.scripts[name]
     if databases.kind == "portable":
-        lines = (
-            f"CREATE DATABASE {quoted}",
-            f"USE {quoted}",
-            *(line for text in lines for line in split_statements(text)),
-        )
+        statements = chain(*map(split_statements, lines))
+        lines = (f"CREATE DATABASE {quoted}", f"USE {quoted}", *statements)
     session.query("SET foreign_key_checks = 0, unique_checks = 0")
     loaded = 0
     for statement in lines:
@@ -590,25 +583,18 @@ class MariadbEngine(Engine):
 
     @classmethod
     def missing(cls) -> str | None:
-        absent = [
-            program
-            for program in ("mariadbd", "mariadb-install-db")
-            if shutil.which(program, path=_PATH) is None
-        ]
-        return (
-            f"{absent[0]} is not installed; run: apt-get install mariadb-server" if absent else None
-        )
+        for program in ("mariadbd", "mariadb-install-db"):
+            if shutil.which(program, path=_PATH) is None:
+                return f"{program} is not installed; run: apt-get install mariadb-server"
+        return None
 
     @classmethod
     def prepare(cls, databases: Databases) -> Template:
         below = template.base(None)
         command = [str(shutil.which("mariadbd", path=_PATH)), "--no-defaults", "--version"]
-        version = subprocess.run(
-            command, capture_output=True, text=True, check=False
-        ).stdout.strip()
+        version = subprocess.run(command, capture_output=True, text=True).stdout.strip()
         words = (_LAYOUT, below.digest, version, databases.digest, _INSTALL, _OPTIONS)
-        key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
-        return below.over(cache.folder("layers", key, partial(_build, below, databases)))
+        return cached_layer(below, words, partial(_build, below, databases))
 
     def run(self, statement: str, *, seconds: float) -> Answer:
         session = self._session
@@ -665,20 +651,17 @@ class MariadbEngine(Engine):
                     self._renew_session()
 
     def schema(self, db: str) -> str:
-        names = [DIALECT.quote(str(name)) for name, _ in self.table(db, "SHOW FULL TABLES").rows]
-        texts = [self.table(db, f"SHOW CREATE TABLE {name}").rows[0][1] for name in names]
-        return "".join(f"{text};\n\n" for text in texts).strip()
+        creates = []
+        for name, _ in self.table(db, "SHOW FULL TABLES").rows:
+            shown = self.table(db, f"SHOW CREATE TABLE {DIALECT.quote(str(name))}")
+            creates.append(f"{shown.rows[0][1]};")
+        return "\n\n".join(creates)
 
     def facts(self) -> dict[str, Any]:
         with self._server_errors("while its settings were read"):
-            values = self._admin.query(
-                "SELECT " + ", ".join("@@global." + name for name in _SETTINGS)
-            )[0]
-        return {
-            "engine": self.name,
-            "max_rows": self.max_rows,
-            **dict(zip(_SETTINGS, values, strict=True)),
-        }
+            values = self._admin.query(f"SELECT @@global.{', @@global.'.join(_SETTINGS)}")[0]
+        settings = dict(zip(_SETTINGS, values, strict=True))
+        return {"engine": self.name, "max_rows": self.max_rows, **settings}
 
     # -- an episode's beginning and end ------------------------------------------------------------
 
