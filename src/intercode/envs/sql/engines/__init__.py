@@ -20,7 +20,6 @@ from `EmbeddedEngine` (embedded.py) if the database is a library that Python can
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from abc import abstractmethod
@@ -39,7 +38,7 @@ from intercode_sandbox import cache
 from intercode_sandbox.base import MIB, Limits
 from intercode_sandbox.local import LocalSandbox
 from intercode_sandbox.pod import usual_provider
-from intercode_sandbox.template import Template
+from intercode_sandbox.template import Template, hash_of
 
 ENGINES = {
     "sqlite": "intercode.envs.sql.engines.sqlite:SqliteEngine",
@@ -76,8 +75,7 @@ class Databases:
         """Return the databases that these scripts create. The digest covers all statements and the
         names."""
         text = json.dumps([kind, sorted(scripts.items())])
-        digest = hashlib.sha256(text.encode()).hexdigest()[:32]
-        return cls(kind, digest, {name: tuple(lines) for name, lines in scripts.items()})
+        return cls(kind, hash_of(text), {name: tuple(lines) for name, lines in scripts.items()})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -320,8 +318,7 @@ def wait_for_server(
 
 def cached_layer(below: Template, words: Sequence[str], build: Callable[[Path], None]) -> Template:
     """Return a template with one more layer, which `build` makes from what `words` say."""
-    key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
-    return below.over(cache.folder("layers", key, build))
+    return below.over(cache.folder("layers", hash_of(*words), build))
 
 
 _loaded: dict[str, type[Engine]] = {}

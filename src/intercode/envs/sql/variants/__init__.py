@@ -27,7 +27,6 @@ no new rows.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -44,6 +43,7 @@ from intercode.envs.sql.variants import columns, relations
 from intercode.envs.sql.variants.columns import Column, Literal
 from intercode.envs.sql.variants.relations import Reference, Relation, Row, keys_of, pick
 from intercode_sandbox import cache
+from intercode_sandbox.template import hash_of
 
 # Shares, chosen by experiment: the data then expose most wrong queries, and few golds return no
 # rows.
@@ -89,7 +89,7 @@ def variant_databases(
         variant = variant_contents(engine, literals, seed=seed)
         (folder / "variant.json").write_text(json.dumps(variant.scripts), "ascii")
 
-    folder = cache.folder("variant", hashlib.sha256(key.encode()).hexdigest()[:32], build)
+    folder = cache.folder("variant", hash_of(key), build)
     scripts = json.loads((folder / "variant.json").read_text("ascii"))
     return Databases.of_scripts(engine.loads[0], scripts)
 
