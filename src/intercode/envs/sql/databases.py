@@ -423,19 +423,6 @@ class Gold:
             return Score(0.0, False, {**score.parts, "changes": 0.0}, rule=rule)
         return replace(score, parts={**score.parts, "changes": 1.0})
 
-    def compared(
-        self, answer: Table | None, content: Content | None
-    ) -> tuple[Table | None, Table | None, Order]:
-        """Return the agent's rows, the gold's, and their order: those of the answers, or, where the
-        gold writes, those of the first table that differs."""
-        if self.content is None:
-            return answer, self.table, self.order
-        _, name = first_difference(content, self.content)
-        if content is None or name is None:
-            return None, None, self.order
-        rows = self.content.tables[name]
-        return content.tables[name], rows, free(rows)
-
 
 _SEVERAL = re.compile(r"one statement at a time|error in your SQL syntax")
 """Matches what SQLite and MariaDB answer to several statements at once, of which they execute
