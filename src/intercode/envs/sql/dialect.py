@@ -81,13 +81,16 @@ class Dialect:
             return "NULL" if math.isnan(value) else repr(value).replace("inf", "9e999")
         if isinstance(value, timedelta):
             return f"'{format_time(value)}'"
-        return f"'{value}'" if isinstance(value, date) else str(value)
+        if isinstance(value, date):
+            return f"'{value}'"
+        return str(value)
 
 
 def format_time(span: timedelta) -> str:
     """Return a TIME as MySQL writes it: hours may exceed 24 and be negative; a fraction is written
     only if there is one."""
-    sign, span = ("-", -span) if span < timedelta(0) else ("", span)
+    sign = "-" if span < timedelta(0) else ""
+    span = abs(span)
     seconds = span.days * 86400 + span.seconds
     fraction = f".{span.microseconds:06}" if span.microseconds else ""
     return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"

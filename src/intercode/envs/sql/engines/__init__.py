@@ -26,6 +26,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -96,6 +97,10 @@ class Answer:
     affected: int = 0
     timed_out: bool = False
     lost: bool = False
+
+
+Read = Callable[[str], Answer]
+"""Executes a statement."""
 
 
 class Engine(AbstractContextManager["Engine"]):
@@ -169,7 +174,7 @@ class Engine(AbstractContextManager["Engine"]):
         Raises `UsageError` if the episode has changed `db` and no original copy is available.
         """
 
-    def reading(self) -> AbstractContextManager[Callable[[str], Answer]]:
+    def reading(self) -> AbstractContextManager[Read]:
         """Replace the agent's session with a new one, and give a function that reads the content
         that the episode has committed.
 
@@ -196,10 +201,7 @@ class Engine(AbstractContextManager["Engine"]):
 
     def table(self, db: str, statement: str, *, seconds: float = 60.0) -> Table:
         """Return the result of `run_gold`. Raises `DataError` if it is not a table."""
-        answer = self.run_gold(db, statement, seconds=seconds)
-        if answer.table is None:
-            raise DataError(f"database {db}: {answer.error}; in {statement[:200]}")
-        return answer.table
+        return read_table(partial(self.run_gold, db, seconds=seconds), db, statement)
 
     def name_of(self, db: str) -> str:
         """Return the exact name of a database, found without regard to case. Raises `UsageError` if
@@ -293,6 +295,13 @@ class Engine(AbstractContextManager["Engine"]):
 
 class SessionLost(SandboxError):
     """The server ended the session, or died itself."""
+
+
+def read_table(read: Read, db: str, statement: str) -> Table:
+    answer = read(statement)
+    if answer.table is None:
+        raise DataError(f"database {db}: {answer.error}; in {statement[:200]}")
+    return answer.table
 
 
 def is_alive(sandbox: LocalSandbox, pid_file: str) -> bool:

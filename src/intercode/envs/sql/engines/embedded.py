@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from functools import partial
@@ -28,6 +28,7 @@ from intercode.envs.sql.engines import (
     Answer,
     Databases,
     Engine,
+    Read,
     cached_layer,
     embedded_guest,
     wait_for_server,
@@ -172,7 +173,7 @@ class EmbeddedEngine(Engine):
         return answer
 
     @contextmanager
-    def reading(self) -> Iterator[Callable[[str], Answer]]:
+    def reading(self) -> Iterator[Read]:
         self._request("resume", db=self._db)
         yield partial(self.run, seconds=READ_SECONDS)
 
@@ -320,13 +321,11 @@ def read_answer(reply: dict[str, Any]) -> Answer:
     """Return the answer in the reply to a statement. Raises `ValueError` if the reply is
     malformed."""
     match reply:
-        case {"columns": [*columns], "rows": [*rows], "cut": bool(cut)} if all(
-            isinstance(name, str) for name in columns
-        ):
-            if (
-                all(type(row) is list and len(row) == len(columns) for row in rows)
-                and {*map(type, chain(*rows))} <= _VALUES
-            ):
+        case {"columns": [*columns], "rows": [*rows], "cut": bool(cut)} if {
+            *map(type, columns)
+        } <= {str} and {*map(type, rows)} <= {list}:
+            values = {*map(type, chain(*rows))}
+            if {*map(len, rows)} <= {len(columns)} and values <= _VALUES:
                 return Answer(Table(tuple(columns), tuple(map(tuple, rows)), cut))
         case {"error": str(error), "late": bool(late)}:
             return Answer(error=error, timed_out=late)

@@ -57,6 +57,7 @@ from intercode.envs.sql.engines import (
     Answer,
     Databases,
     Engine,
+    Read,
     SessionLost,
     cached_layer,
     is_alive,
@@ -72,6 +73,7 @@ from intercode_sandbox.local import LocalSandbox
 from intercode_sandbox.pod import usual_provider
 from intercode_sandbox.template import Template
 
+Row = tuple[Any, ...]
 SQL_MODE = (
     "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
     "NO_ENGINE_SUBSTITUTION"
@@ -363,7 +365,7 @@ class Session:
             raise
         self.number: int = self._connection.thread_id()
 
-    def query(self, statement: str, *, seconds: float = 60.0) -> tuple[tuple[Any, ...], ...]:
+    def query(self, statement: str, *, seconds: float = 60.0) -> tuple[Row, ...]:
         """Execute the host's own statements and return all rows of the last one. Raises PyMySQL's
         errors, and `SessionLost`."""
         with self._loss(), self._connection.cursor() as cursor:
@@ -426,10 +428,10 @@ class Session:
         it notices."""
         self.socket.close()
 
-    def _rows(self, cursor: Any, most: int, room: int) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+    def _rows(self, cursor: Any, most: int, room: int) -> tuple[tuple[Row, ...], bool]:
         """Return the rows within the limits, and whether there are more. A row's size is the size
         of its text, so that the cut does not depend on how the stream was split into packets."""
-        rows: list[tuple[Any, ...]] = []
+        rows: list[Row] = []
         enough = 2 * room + _BUFFER
         while batch := cursor.fetchmany(_FETCHED):
             rows += batch
@@ -579,7 +581,7 @@ class MariadbEngine(Engine):
     name, dialect = "mariadb", DIALECT
     loads = ("mysql", "portable")
     _session: Session | None = None
-    _count_at_open: tuple[Any, ...]
+    _count_at_open: Row
 
     @classmethod
     def missing(cls) -> str | None:
@@ -638,7 +640,7 @@ class MariadbEngine(Engine):
             return answer
 
     @contextmanager
-    def reading(self) -> Iterator[Callable[[str], Answer]]:
+    def reading(self) -> Iterator[Read]:
         with self._server_errors("while its content was read"):
             self._end_session()
             self._settled_count()
@@ -674,7 +676,7 @@ class MariadbEngine(Engine):
                 self._count_at_open = self._count()
             self._session = self._login(self._user(db), db=db)
 
-    def _end_episode(self) -> tuple[Any, ...] | None:
+    def _end_episode(self) -> Row | None:
         """End the last session and record whether it wrote; return the counters if it did not."""
         self._end_session()
         count = self._settled_count()
@@ -702,7 +704,7 @@ class MariadbEngine(Engine):
         self._written.discard(db)
         return True
 
-    def _settled_count(self) -> tuple[Any, ...]:
+    def _settled_count(self) -> Row:
         """Return the counters once the server has ended the last session, with its locks and its
         transaction."""
         for _ in range(_LOOKS):
@@ -800,7 +802,7 @@ class MariadbEngine(Engine):
             self._session.close()
             self._session = None
 
-    def _count(self) -> tuple[Any, ...]:
+    def _count(self) -> Row:
         """Return the server's counters. If they are equal at two times, nothing was written in
         between."""
         return self._admin.query(_COUNT, seconds=10)[0]

@@ -31,6 +31,8 @@ from intercode.envs.sql.engines import Engine
 from intercode.envs.sql.variants.columns import Literal, plain
 
 Row = tuple[object, ...]
+Indexes = tuple[int, ...]
+"""Columns."""
 
 _MOST = 20_000
 _MOST_NAMED = 500
@@ -47,9 +49,9 @@ _CHECKS = re.compile(r"\bCHECK\s*\(.*", re.I | re.DOTALL)
 class Reference:
     """Columns that refer to the columns `targets` in another table, all by index."""
 
-    columns: tuple[int, ...]
+    columns: Indexes
     table: str
-    targets: tuple[int, ...]
+    targets: Indexes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Relation:
     name: str
     columns: tuple[str, ...]
     nullable: tuple[bool, ...]
-    unique: tuple[tuple[int, ...], ...]
+    unique: tuple[Indexes, ...]
     references: tuple[Reference, ...]
     rows: tuple[Row, ...]
     fixed: frozenset[int] = frozenset()
@@ -104,7 +106,7 @@ def read_schema(
         for place, (name, *_) in enumerate(columns[table]):
             places[table.lower()][str(name).lower()] = place
 
-    def indexes(table: object, rows: Iterable[Row], part: int) -> tuple[int, ...]:
+    def indexes(table: object, rows: Iterable[Row], part: int) -> Indexes:
         """Return the indexes of the columns that each row names in this part; () if a name is not a
         column that is read."""
         by_name = places[str(table).lower()]
@@ -232,9 +234,9 @@ def _may_refer(name: str, values: set[object], parent: Relation, target: int) ->
     )
 
 
-def referenced_keys(relations: Sequence[Relation]) -> dict[str, dict[tuple[int, ...], set[Row]]]:
+def referenced_keys(relations: Sequence[Relation]) -> dict[str, dict[Indexes, set[Row]]]:
     """Return, by table, the key values to which other rows refer."""
-    keys: dict[str, dict[tuple[int, ...], set[Row]]] = {
+    keys: dict[str, dict[Indexes, set[Row]]] = {
         relation.name: defaultdict(set) for relation in relations
     }
     for relation in relations:
@@ -276,7 +278,7 @@ def _sorted(graph: Mapping[Any, Iterable[Any]]) -> Iterator[Any]:
 # -- columns ---------------------------------------------------------------------------------------
 
 
-def bundles(relation: Relation, keys: set[int]) -> list[tuple[int, ...]]:
+def bundles(relation: Relation, keys: set[int]) -> list[Indexes]:
     """Return groups of columns that determine one another in more rows than chance explains. They
     only change together."""
     rows = relation.rows[:_SAMPLE]
