@@ -106,7 +106,7 @@ def order_of(gold: Table, ordering: Ordering, full: Table | None) -> Order:
     if full is None or full.cut or len(full.columns) < width:
         return strict(gold)
     keys = [(*row[width:], *(row[place] for place in ordering.places)) for row in full.rows]
-    ties: list[int] = []
+    ties = []
     for tie, (_, group) in enumerate(groupby(keys)):
         ties += [tie] * len([*group])
     first = last = start = ordering.offset
@@ -229,14 +229,14 @@ def _align(agent: Sequence[str], gold: Sequence[str]) -> list[int] | None:
     columns differ."""
     if len(agent) != len(gold):
         return None
-    agent_names, gold_names = [*map(str.casefold, agent)], [*map(str.casefold, gold)]
+    agent_names = [*map(str.casefold, agent)]
+    gold_names = [*map(str.casefold, gold)]
     shared = {*agent_names} & {*gold_names}
     once = all(agent_names.count(name) == gold_names.count(name) == 1 for name in shared)
     if not once or len(agent_names) - len(shared) > 1:
         return [*range(len(agent))]
-    by_name = {name: place for place, name in enumerate(agent_names)}
-    other = sum(by_name[name] for name in by_name.keys() - shared)  # there is at most one
-    return [by_name.get(name, other) for name in gold_names]
+    (other,) = {*agent_names} - shared or {""}
+    return [agent_names.index(name if name in shared else other) for name in gold_names]
 
 
 def _groups(rows: Iterable[Row], ties: Iterable[int]) -> dict[int, Counter[Row]]:
@@ -249,7 +249,7 @@ def _groups(rows: Iterable[Row], ties: Iterable[int]) -> dict[int, Counter[Row]]
 
 def _rises(agent: Sequence[Row], gold: Sequence[Row], ties: Sequence[int]) -> bool:
     """Return whether the agent's rows that are also in the gold can be read in the gold's order."""
-    gold_ties: dict[Row, list[int]] = defaultdict(list)
+    gold_ties = defaultdict(list)
     for row, tie in zip(gold, ties, strict=True):
         gold_ties[row].append(tie)
     now = 0
@@ -277,7 +277,7 @@ def _comparable(
     agent = [tuple([row[place] for place in columns]) for row in answer.rows]
     agent_rows, gold_rows = [*map(_plain_row, agent)], [*map(_plain_row, gold)]
     # what the server rounded, except in a column that is rounded in the same way on both sides
-    digits: list[Digits | None] = [*table.digits] or [None] * len(columns)
+    digits = [*table.digits] or [None] * len(columns)
     for place, column in enumerate(columns):
         if answer.digits and answer.digits[column] == digits[place]:
             digits[place] = None
@@ -443,7 +443,7 @@ def _partners(
             cells[cell][0].append(row)
         else:
             cells[cell][1].append(row - len(agents))
-    partners: dict[int, int] = {}
+    partners = {}
     for agent_rows, gold_rows in cells.values():
         if len(agent_rows) == len(gold_rows) == 1:
             if _equal(agents[agent_rows[0]], golds[gold_rows[0]]):

@@ -63,7 +63,7 @@ def read_content(engine: Engine, db: str, gold: str, expected: Collection[Catalo
 
     Raises `DataError` if something cannot be read, such as a view without its table.
     """
-    temporary = dict[str, Table]()
+    temporary = {}
     query = partial(read_table, partial(engine.run, seconds=READ_SECONDS), db)
     for name in _TEMPORARY.findall(gold):
         with suppress(DataError):

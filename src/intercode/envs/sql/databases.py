@@ -314,9 +314,9 @@ def prepare_databases(data: DataSet, options: SqlOptions, *, paper: bool) -> Dat
         with make_engine() as first:
             for task in data.tasks:
                 with contextlib.suppress(DataError):
-                    named[database(task, first)].update(
-                        *(literals(gold, first.dialect) for gold in task.golds)
-                    )
+                    db = database(task, first)
+                    for gold in task.golds:
+                        named[db] |= literals(gold, first.dialect)
             variants = variant_databases(first, content, named)
             make_variant = engine_maker(options.engine, variants)
     described = {name: read_descriptions(file.parent) for name, file in content.files.items()}

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +29,12 @@ ASK_COST, BASE_BUDGET, _LONGEST_REPLY = 2, 12, 400
 def read_documents(folder: Path, name: str) -> Documents:
     """Return the documents of a database; a file that is missing has none, and one that cannot be
     read is left out with a warning."""
-    documents = dict[str, dict[str, str]]()
-    readers: dict[str, tuple[str, Callable[[str], dict[str, str]]]] = {
-        "schema": ("schema.txt", lambda text: {"": text}),
-        "meaning": ("column_meaning_base.json", _meanings),
-        "knowledge": ("kb.jsonl", _knowledge),
-    }
-    for word, (ending, read) in readers.items():
+    documents = {}
+    for word, ending, read in (
+        ("schema", "schema.txt", _schema),
+        ("meaning", "column_meaning_base.json", _meanings),
+        ("knowledge", "kb.jsonl", _knowledge),
+    ):
         file = folder / f"{name}_{ending}"
         if not present(file):
             continue
@@ -44,6 +43,10 @@ def read_documents(folder: Path, name: str) -> Documents:
         except (DataError, ValueError, TypeError, AttributeError, KeyError) as error:
             leave_out(error)
     return documents
+
+
+def _schema(text: str) -> dict[str, str]:
+    return {"": text}
 
 
 def _meanings(text: str) -> dict[str, str]:

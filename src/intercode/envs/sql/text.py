@@ -120,7 +120,7 @@ def literals(sql: str, dialect: Dialect) -> set[str | int | float]:
     query = parse_statement(sql, dialect)
     if query is None:
         return set()
-    named: set[str | int | float] = set()
+    named = set()
     for literal in query.find_all(exp.Literal):
         text, above = literal.this, literal.parent
         if literal.is_string:

@@ -77,9 +77,9 @@ class Server:
     def __init__(self, driver: Any, folder: str, rows: int, size: int) -> None:
         self._driver, self._folder = driver, folder
         self._max_rows, self._max_bytes = rows, size
-        self._agent: Any = None
+        self._agent = None
         self._db = ""
-        self._stamp_at_open: object = None
+        self._stamp_at_open = None
         self._clock = Clock()
         self._errors = (*driver.ERRORS, TimeoutError, ValueError, MemoryError)
         os.makedirs(f"{folder}/episode", exist_ok=True)
@@ -97,8 +97,7 @@ class Server:
             self._agent = None
             if self._db != db or self._driver.stamp(self._copy(db)) != self._stamp_at_open:
                 for ending in self._driver.ENDINGS:
-                    if os.path.exists(self._copy(self._db) + ending):
-                        os.unlink(self._copy(self._db) + ending)
+                    Path(self._copy(self._db) + ending).unlink(missing_ok=True)
         try:
             if not os.path.exists(self._copy(db)):
                 self._driver.copy(self._original(db), self._copy(db))
@@ -156,7 +155,7 @@ class Server:
 
     def _rows(self, cursor: Any) -> tuple[list[str], bool]:
         """Return the rows within the limits, as JSON, and whether there are more."""
-        rows: list[str] = []
+        rows = []
         left, room = self._max_rows, self._max_bytes
         while batch := cursor.fetchmany(min(_BATCH, left + 1)):
             text = _json(batch)[1:-1]

@@ -328,8 +328,7 @@ class TimedSocket(io.RawIOBase):
 
 
 class Session:
-    """A login. `number` is its id in the server; `socket.timeouts` is not 0 if the last statement
-    ran out of time."""
+    """A login. `number` is its id in the server."""
 
     def __init__(
         self,
@@ -411,17 +410,21 @@ class Session:
             message = str(error.args[1]) if len(error.args) > 1 else str(error)
             if "/#sql-temptable" in message:  # MariaDB reports a full file as "Index is corrupted"
                 message = f"a temporary table outgrew the disk ({message})"
-            return Answer(error=message, timed_out=self.socket.timeouts > 0)
+            return Answer(error=message, timed_out=self.timed_out)
         finally:
             # otherwise PyMySQL keeps reading when an unread result is garbage-collected
             if self._connection._result is not None:
                 self._connection._result.unbuffered_active = False
         if description is None:
-            return Answer(affected=max(affected, 0), timed_out=self.socket.timeouts > 0)
-        return Answer(
-            Table(tuple(column[0] for column in description), rows, cut, _digits(description)),
-            timed_out=self.socket.timeouts > 0,
-        )
+            return Answer(affected=max(affected, 0), timed_out=self.timed_out)
+        columns = tuple(column[0] for column in description)
+        table = Table(columns, rows, cut, _digits(description))
+        return Answer(table, timed_out=self.timed_out)
+
+    @property
+    def timed_out(self) -> bool:
+        """Return whether the last statement ran out of time."""
+        return self.socket.timeouts > 0
 
     def close(self) -> None:
         """Close the socket at once; the server rolls back, unlocks and drops temporary tables when
@@ -464,12 +467,12 @@ def _digits(description: Sequence[Any]) -> tuple[Digits | None, ...]:
     digits: list[Digits | None] = []
     for _, kind, *_, scale, _ in description:
         decimals = scale if scale < _ALL_DECIMALS else None
+        printed = None
         if kind == FIELD_TYPE.FLOAT:
-            digits.append(Digits(_FLOAT_DIGITS, decimals))
+            printed = Digits(_FLOAT_DIGITS, decimals)
         elif kind == FIELD_TYPE.DOUBLE and decimals is not None:
-            digits.append(Digits(None, decimals))
-        else:
-            digits.append(None)
+            printed = Digits(None, decimals)
+        digits.append(printed)
     return tuple(digits) if any(digits) else ()
 
 
@@ -605,13 +608,10 @@ class MariadbEngine(Engine):
         if too_long := self.too_long(statement):
             return too_long
         with self._server_errors("during a statement"):
-            try:
-                return session.execute(statement, seconds, self)
-            except SessionLost:  # if the server itself died, the next query raises
-                session.close()
-                self._admin.query("DO 0")
-            self._renew_session()
-            return Answer(error=LOST, timed_out=session.socket.timeouts > 0, lost=True)
+            answer = self._execute(session, statement, seconds)
+            if answer.lost:
+                self._renew_session()
+            return answer
 
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         db = self.name_of(db)
@@ -628,16 +628,20 @@ class MariadbEngine(Engine):
                 self._rebuild(db)
                 self._count_at_open = () if changed else self._count()
             with closing(self._login("gold", db=db)) as session:
-                try:
-                    answer = session.execute(statement, seconds, self)
-                except SessionLost:
-                    self._admin.query("DO 0")
-                    answer = Answer(error=LOST, timed_out=session.socket.timeouts > 0, lost=True)
+                answer = self._execute(session, statement, seconds)
                 # opens all tables: `SHOW OPEN TABLES` would tell which the gold reads
                 self._admin.query(f"SHOW TABLE STATUS FROM {DIALECT.quote(db)}")
             if not changed:  # temporary tables of window functions advance the counters, too
                 self._count_at_open = self._count()
             return answer
+
+    def _execute(self, session: Session, statement: str, seconds: float) -> Answer:
+        try:
+            return session.execute(statement, seconds, self)
+        except SessionLost:
+            session.close()
+            self._admin.query("DO 0")  # raises if the server itself died
+            return Answer(error=LOST, timed_out=session.timed_out, lost=True)
 
     @contextmanager
     def reading(self) -> Iterator[Read]:

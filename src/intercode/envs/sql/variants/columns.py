@@ -170,10 +170,8 @@ def _respell(rng: Random, old: object) -> object | None:
     """Change one or two letters or digits in a text, each to one of the same kind."""
     if not isinstance(old, str):
         return None
-    letters, changeable = list(old), list[int]()
-    for number, letter in enumerate(letters):
-        if letter.isascii() and letter.isalnum():
-            changeable.append(number)
+    letters = [*old]
+    changeable = [match.start() for match in re.finditer("[0-9A-Za-z]", old)]
     if not changeable:
         return None
     for number in rng.sample(changeable, min(len(changeable), rng.choice((1, 2)))):

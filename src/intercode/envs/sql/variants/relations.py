@@ -117,8 +117,7 @@ def read_schema(
     relations = []
     for table, create in creates.items():
         # the words in and after CHECK clauses, which include the columns that they name
-        checks = _CHECKS.search(create)
-        words = set(re.findall(r"[^\W\d]\w*", checks[0].lower())) if checks else set()
+        words = re.findall(r"[^\W\d]\w*", "".join(_CHECKS.findall(create)).lower())
         unique = (indexes(table, rows, 0) for rows in _grouped(keys[table]).values())
         references = []
         for rows in _grouped(foreign[table]).values():
@@ -163,7 +162,7 @@ def _rows(
 
 def _grouped(rows: Iterable[Row]) -> dict[object, list[Row]]:
     """Group rows by their first value, which is removed from them."""
-    groups: dict[object, list[Row]] = defaultdict(list)
+    groups = defaultdict(list)
     for first, *rest in rows:
         groups[first].append(tuple(rest))
     return groups
