@@ -111,7 +111,8 @@ def order_of(gold: Table, ordering: Ordering, full: Table | None) -> Order:
         ties += [tie] * len([*group])
     first = last = start = ordering.offset
     if window := ties[start : start + len(gold.rows)]:
-        first, last = bisect_left(ties, window[0]), bisect_right(ties, window[-1])
+        first = bisect_left(ties, window[0])
+        last = bisect_right(ties, window[-1])
     rows = tuple(row[:width] for row in full.rows)
     order = Order(rows[first:last], tuple(ties[first:last]), start - first)
     split = ordering.distinct and len({*map(repr, rows)}) < len(rows)
@@ -179,7 +180,8 @@ def difference(agent: Table, gold: Table, order: Order) -> tuple[list[int], list
     lacking = Counter(ties)
     for tie, rows in matched.items():
         lacking[tie] -= rows.total()
-    missing, extra = [], []
+    missing = []
+    extra = []
     for place, (row, tie) in enumerate(zip(map(_plain_row, gold.rows), ties, strict=False)):
         if matched[tie][row]:
             matched[tie][row] -= 1
@@ -275,7 +277,8 @@ def _comparable(
     those of the gold's `table`; `gold`: the rows from which the gold returned those in `window`.
     """
     agent = [tuple([row[place] for place in columns]) for row in answer.rows]
-    agent_rows, gold_rows = [*map(_plain_row, agent)], [*map(_plain_row, gold)]
+    agent_rows = [*map(_plain_row, agent)]
+    gold_rows = [*map(_plain_row, gold)]
     # what the server rounded, except in a column that is rounded in the same way on both sides
     digits = [*table.digits] or [None] * len(columns)
     for place, column in enumerate(columns):
@@ -369,7 +372,8 @@ def _numbers(
 
 
 def _number(value: object, plain: Any, digits: Digits | None) -> _Number:
-    scale, slack = _scale(value), Decimal(0)
+    scale = _scale(value)
+    slack = Decimal(0)
     is_double = scale == _DOUBLE
     if is_double and digits:
         significant, decimals = digits
@@ -456,7 +460,8 @@ def _partners(
         for row in agent_rows:
             position = agents[row][key].position
             room = reaches[key](position)
-            first, last = bisect_left(line, position - room), bisect_right(line, position + room)
+            first = bisect_left(line, position - room)
+            last = bisect_right(line, position + room)
             for near in range(last - 1, max(first, last - _LOOKS) - 1, -1):
                 if _equal(agents[row], golds[gold_rows[near]]):
                     partners[row] = gold_rows.pop(near)

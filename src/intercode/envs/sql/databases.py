@@ -285,7 +285,8 @@ class DatabaseSet:
     def facts(self) -> dict[str, Any]:
         """Return what determines results: the databases' content and the server."""
         with self.make_engine() as engine:
-            server, machine = engine.facts(), engine.sandbox.machine_facts()
+            server = engine.facts()
+            machine = engine.sandbox.machine_facts()
         userland = {key: server[key] for key in ("engine", "version")}
         return {"template": self.digest, "userland": userland, "server": server, **machine}
 
@@ -482,7 +483,8 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
         if texts_in(task, "preprocess_sql"):
             run = engine.run
         if any(kind_of(statement) == "editing" for statement in statements):
-            run, before = engine.run, read_content(engine, db, task.gold)
+            run = engine.run
+            before = read_content(engine, db, task.gold)
         answer = run_in_turn(run, task.gold, seconds=READ_SECONDS)
         if before is not None and not answer.error:
             content = read_content(engine, db, task.gold)
@@ -492,7 +494,8 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
                     "keys, indexes, triggers, routines), so any answer would be right"
                 )
         last = task.gold if len(statements) == 1 else statements[-1]
-        order, counts = ordering(last, engine.dialect), task.extra.get("order_counts")
+        order = ordering(last, engine.dialect)
+        counts = task.extra.get("order_counts")
         if answer.table is None or counts is False or kind_of(last) == "editing":
             return Gold(answer, free(answer.table or _NO_ROWS), content)
         if counts and order.free:

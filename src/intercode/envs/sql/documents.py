@@ -100,7 +100,8 @@ def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str
         *(ambiguous.get("non_critical_ambiguity") or ()),
         *unknown,
     ):
-        term, snippet = str(entry.get("term", "")), entry.get("sql_snippet")
+        term = str(entry.get("term", ""))
+        snippet = entry.get("sql_snippet")
         if stems(term) and snippet:
             # the term, or one of its longer words, asks for it
             words = [word for word in term.replace("_", " ").split() if len(word) > 3]

@@ -142,13 +142,14 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
         report: dict[str, Any] = {"failed": failed}
         if score.rule:
             report["rule"] = score.rule
-        report["agent"], report["gold"] = _answer_json(answer), _answer_json(gold.answer)
+        report |= {"agent": _answer_json(answer), "gold": _answer_json(gold.answer)}
         agent_rows, gold_rows, order = answer.table, gold.table, gold.order
         if gold.content is not None:
             _, name = first_difference(content, gold.content)
             if content is None or name is None:
                 return report
-            agent_rows, gold_rows = content.tables[name], gold.content.tables[name]
+            agent_rows = content.tables[name]
+            gold_rows = gold.content.tables[name]
             order = free(gold_rows)
         if agent_rows is None or gold_rows is None:
             return report

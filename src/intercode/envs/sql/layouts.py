@@ -15,6 +15,7 @@ Other fields are unchanged.
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from intercode.envs.sql.databases import in_backticks
 from intercode.envs.sql.dialect import write_standard_text
@@ -24,14 +25,6 @@ from intercode.tasks import Layout, Record
 
 _CHANGES = {"INSERT", "UPDATE", "DELETE"}
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-
-
-def _read_bird(record: Record) -> Record:
-    return _renamed(record, question_id="id", question="query", SQL="gold")
-
-
-def _read_spider(record: Record) -> Record:
-    return _renamed(record, question="query", query="gold")
 
 
 def _read_sparc(record: Record) -> Record:
@@ -50,7 +43,8 @@ def _read_livesqlbench(record: Record) -> Record:
 
 def _read_dbbench(record: Record) -> Record:
     """As in the set's harness, all columns are texts."""
-    name, info = in_backticks(record["table"]["table_name"]), record["table"]["table_info"]
+    name = in_backticks(record["table"]["table_name"])
+    info = record["table"]["table_info"]
     columns = " TEXT, ".join(in_backticks(column["name"]) for column in info["columns"])
     rows = [f"({', '.join(map(_literal, row))})" for row in info["rows"]]
     table = [f"CREATE TABLE {name} ({columns} TEXT)"]
@@ -93,8 +87,11 @@ def _renamed(record: Record, **names: str) -> Record:
 
 
 LAYOUTS: tuple[Layout, ...] = (
-    (("question", "SQL", "db_id"), _read_bird),
-    (("question", "query", "db_id"), _read_spider),
+    (
+        ("question", "SQL", "db_id"),
+        partial(_renamed, question_id="id", question="query", SQL="gold"),
+    ),
+    (("question", "query", "db_id"), partial(_renamed, question="query", query="gold")),
     (("database_id", "interaction", "final"), _read_sparc),
     (("instance_id", "selected_database", "sol_sql"), _read_livesqlbench),
     (("description", "add_description", "table", "label", "type"), _read_dbbench),

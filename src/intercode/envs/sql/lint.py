@@ -66,7 +66,8 @@ def lint(task: Task) -> Iterator[TaskIssue]:
     if "golds_are" in task.extra:
         return
     query = _HINT.sub(" ", task.query)
-    gold, explained = task.gold, f"{task.gold} {task.extra.get('evidence') or ''}"
+    gold = task.gold
+    explained = f"{gold} {task.extra.get('evidence') or ''}"
     yield from unheeded(_CUES, query, gold)
     span = re.search(r"\b(oldest|latest|youngest) to\b|\bfrom the\b", query, re.IGNORECASE)
     for cue, opposite in () if span else _OPPOSITES:
@@ -87,7 +88,8 @@ def lint(task: Task) -> Iterator[TaskIssue]:
         is_part = number > 99 and f"{number:g}" in values
         if number > 1 and not is_part and not named(number, explained):
             yield disagrees(f"query names the number {number:g}, which the gold does not contain")
-    statements, readable = [*split_statements(gold)] or [gold], []
+    statements = [*split_statements(gold)] or [gold]
+    readable = []
     for dialect in dialects():
         if all(parse_statement(statement, dialect) is not None for statement in statements):
             readable.append(dialect)
@@ -112,9 +114,11 @@ def _changing(gold: str, readable: Sequence[Dialect]) -> str | None:
         query = parse_statement(gold, dialect)
         for call in query.find_all(exp.Func) if query is not None else ():
             if isinstance(call, exp.Anonymous):
-                name, arguments = call.name.upper(), call.expressions
+                name = call.name.upper()
+                arguments = call.expressions
             else:
-                name, arguments = call.sql_name().upper(), [*filter(None, call.args.values())]
+                name = call.sql_name().upper()
+                arguments = [*filter(None, call.args.values())]
             now = name in _OF_MOMENTS.split() and any(
                 text.name.lower() == "now" and text.args.get("quoted", True)
                 for text in call.find_all(exp.Literal, exp.Identifier)

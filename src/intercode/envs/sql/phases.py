@@ -35,7 +35,8 @@ def follow_up_of(task: Task) -> Task | None:
     if not gold or not all(isinstance(text, str) and text for text in texts):
         raise DataError(f"task {task.id}: {FOLLOW_UP!r} needs texts in 'query' and 'gold'")
     inherited = {name: value for name, value in task.extra.items() if name not in _OF_FIRST}
-    between, whole = LANGUAGE.between, list[str]()
+    between = LANGUAGE.between
+    whole = []
     for second in (between.join(gold), *(golds or ())):
         whole += [f"{first}{between}{second}" for first in task.golds]
     extra = {**inherited, FIRST_GOLD: task.gold, **fields}

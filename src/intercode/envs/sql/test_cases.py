@@ -90,10 +90,13 @@ class TestCasesJudge:
     def _run(self, world: SqlWorld, task: Task, action: str | None = None) -> list[str]:
         """Return for each test why it failed, "" if it passed. The gold is tested if there is no
         `action`."""
-        engine, cases = world.engine, texts_in(task, TEST_CASES)
+        engine = world.engine
+        cases = texts_in(task, TEST_CASES)
         assert isinstance(engine, EmbeddedEngine)
-        folder, nonce = f"{engine.folder()}/grader", secrets.token_hex(16)
-        name, first = database(task, engine), [*split_statements(task.extra.get(FIRST_GOLD, ""))]
+        folder = f"{engine.folder()}/grader"
+        nonce = secrets.token_hex(16)
+        name = database(task, engine)
+        first = [*split_statements(task.extra.get(FIRST_GOLD, ""))]
         gold = [*split_statements(task.gold)][len(first) :]
         job: dict[str, Any] = {
             "nonce": nonce,

@@ -82,7 +82,8 @@ def ex_base(
     places = conditions.get("decimal")
     if places is None:
         places = 2
-    pred, sol = preprocess_results(pred, places), preprocess_results(sol, places)
+    pred = preprocess_results(pred, places)
+    sol = preprocess_results(sol, places)
     if conditions.get("order"):
         return int(pred == sol)
     return int({*pred} == {*sol})
@@ -92,7 +93,8 @@ def same_rows(
     pred_sqls: list[str], sol_sqls: list[str], db_path: str, conn: Any, conditions: Any = None
 ) -> None:
     """Fail unless both last statements have the same rows, the word DISTINCT aside."""
-    pred, sol = remove_distinct(pred_sqls), remove_distinct(sol_sqls)
+    pred = remove_distinct(pred_sqls)
+    sol = remove_distinct(sol_sqls)
     assert ex_base(pred, sol, db_path, conn, conditions) == 1, "the rows differ"
 
 

@@ -92,11 +92,14 @@ def ordering(sql: str, dialect: Dialect) -> Ordering:
     if not isinstance(query, exp.Select | exp.SetOperation):
         may_order = bool(_MAY_ORDER.search(sql))
         return Ordering(ordered=may_order, limited=may_order)
-    limit, skip = query.args.get("limit"), query.args.get("offset")
-    ordered, limited = bool(query.args.get("order")), bool(limit or skip)
+    limit = query.args.get("limit")
+    skip = query.args.get("offset")
+    ordered = bool(query.args.get("order"))
+    limited = bool(limit or skip)
     if isinstance(limit, exp.Fetch) or not (ordered or limited):  # FETCH may count ties or percents
         return Ordering(ordered, limited)
-    offset, skipped = None, 0
+    offset = None
+    skipped = 0
     if skip is not None:
         offset = skip.expression
     elif limit is not None:
@@ -122,7 +125,8 @@ def literals(sql: str, dialect: Dialect) -> set[str | int | float]:
         return set()
     named = set()
     for literal in query.find_all(exp.Literal):
-        text, above = literal.this, literal.parent
+        text = literal.this
+        above = literal.parent
         if literal.is_string:
             named.add(text)
             if isinstance(above, exp.Like | exp.ILike):
@@ -172,7 +176,8 @@ def _derived(query: exp.Query, dialect: Dialect) -> tuple[tuple[str, ...], tuple
     for part in ("limit", "offset"):
         whole.set(part, None)
     expressions = [key for key in keys if isinstance(key, exp.Expr)]
-    aliases, unsure = {}, set()
+    aliases = {}
+    unsure = set()
     if isinstance(query, exp.SetOperation) and expressions:
         whole.set("order", None)
         whole = exp.select("intercode_all.*").from_(whole.subquery("intercode_all"))
@@ -217,7 +222,8 @@ def _key(query: exp.Query, key: exp.Expr) -> exp.Expr | int | None:
     outputs), or the index of an output; None if it is uncertain."""
     from sqlglot import exp
 
-    selected, place = query.selects, None
+    selected = query.selects
+    place = None
     names = [output.alias_or_name.lower() for output in selected]
     outputs = [output.unalias() for output in selected]
     star = [*(output.is_star for output in selected), True].index(True)

@@ -195,7 +195,8 @@ class Engine(AbstractContextManager["Engine"]):
     def close(self) -> None:
         """End the server. May be called twice."""
         if not self._closed:
-            self._closed, self._db = True, None
+            self._closed = True
+            self._db = None
             self.disconnect()
             self.sandbox.close()
 
@@ -266,7 +267,8 @@ class Engine(AbstractContextManager["Engine"]):
         except SandboxError:  # the sandbox is dead as well
             self.sandbox.close()
             self.sandbox = self._new_sandbox()
-        self._db, self._broken = None, False
+        self._db = None
+        self._broken = False
         self.start_server()
 
     def death(self, message: str) -> SandboxDied:
@@ -282,7 +284,8 @@ class Engine(AbstractContextManager["Engine"]):
             report = self.sandbox.exec("", argv=["true"], cwd="/", timeout=2)
         except SandboxError as error:
             return SandboxDied(message, by_agent=isinstance(error, SandboxDied) and error.by_agent)
-        parts, log = [message, report.output.strip()], ""
+        parts = [message, report.output.strip()]
+        log = ""
         with suppress(OSError, SandboxError):
             log = self.sandbox.read(self.log).decode(errors="replace").rstrip()[-_LOG_BYTES:]
         if log:

@@ -220,7 +220,8 @@ class EmbeddedEngine(Engine):
         """Execute the command `first`, then start a server in the background; `_connect` waits for
         the server."""
         self._write_server(self.sandbox)
-        folder, words = self.folder(), " ".join(self._server_words())
+        folder = self.folder()
+        words = " ".join(self._server_words())
         command = (
             f"{first}; rm -f {folder}/socket; exec >{self.log} 2>&1; {words} {folder}/socket"
             f" {self.max_rows} {self.max_bytes} {self.memory} & echo $! >{folder}/pid"
@@ -280,7 +281,8 @@ def exchange(connection: socket.socket, request: dict[str, Any], wait: float) ->
     Raises `TimeoutError` if there is no reply, `EOFError` or `OSError` if the server is gone, and
     `ValueError` for invalid bytes: a server that the agent took over may send anything.
     """
-    limit, data = Limit(wait), bytearray()
+    limit = Limit(wait)
+    data = bytearray()
     connection.settimeout(wait)
     connection.sendall(json.dumps(request).encode() + b"\n")
     while not data.endswith(b"\n"):

@@ -58,8 +58,8 @@ class Clock:
     """The time limit of a statement. `tick` returns whether it has passed; `late` is the result of
     the last check."""
 
-    def __init__(self) -> None:
-        self.start(0.0)
+    _left = _looked = 0.0
+    late = False
 
     def start(self, seconds: float) -> None:
         self._left, self._looked, self.late = seconds, time.monotonic(), False
@@ -67,7 +67,8 @@ class Clock:
     def tick(self) -> bool:
         now = time.monotonic()
         self._left -= min(now - self._looked, _MOST)
-        self._looked, self.late = now, self._left < 0
+        self._looked = now
+        self.late = self._left < 0
         return self.late
 
 
@@ -75,8 +76,10 @@ class Server:
     """Answer requests, each a method with arguments. `rows` and `size` (bytes) limit an answer."""
 
     def __init__(self, driver: Any, folder: str, rows: int, size: int) -> None:
-        self._driver, self._folder = driver, folder
-        self._max_rows, self._max_bytes = rows, size
+        self._driver = driver
+        self._folder = folder
+        self._max_rows = rows
+        self._max_bytes = size
         self._agent = None
         self._db = ""
         self._stamp_at_open = None
@@ -138,7 +141,8 @@ class Server:
     def _start_session(self, db: str, unwritten: str) -> None:
         """Connect the agent to its copy, which counts as written once its stamp differs from the
         stamp of the file `unwritten`."""
-        self._db, self._stamp_at_open = db, self._driver.stamp(unwritten)
+        self._db = db
+        self._stamp_at_open = self._driver.stamp(unwritten)
         self._agent = self._driver.connect(self._copy(db), self._clock, reads=False)
 
     def _execute(self, connection: Any, statement: str, seconds: float) -> str:
@@ -156,7 +160,8 @@ class Server:
     def _rows(self, cursor: Any) -> tuple[list[str], bool]:
         """Return the rows within the limits, as JSON, and whether there are more."""
         rows = []
-        left, room = self._max_rows, self._max_bytes
+        left = self._max_rows
+        room = self._max_bytes
         while batch := cursor.fetchmany(min(_BATCH, left + 1)):
             text = _json(batch)[1:-1]
             if len(batch) > left or len(text) > room:
@@ -169,7 +174,8 @@ class Server:
                 cursor.close()
                 return rows, True
             rows.append(text)
-            left, room = left - len(batch), room - len(text)
+            left -= len(batch)
+            room -= len(text)
             if self._clock.tick():
                 raise TimeoutError("interrupted")
         return rows, False

@@ -100,6 +100,7 @@ _DATA = "/var/lib/mariadb"
 _PATH = "/usr/sbin:/usr/bin:/usr/libexec"
 LOGS = "/var/log/mariadb"
 _PID = f"{LOGS}/pid"
+_LOG = f"{LOGS}/output"
 _LAYOUT = "3"
 """Part of the cache key: increase it when the preparation changes."""
 _LARGEST = "1G"
@@ -211,7 +212,8 @@ def _write_text(text: str) -> str:
 
 
 def _creation(query: Query, db: str) -> Creation:
-    tables, views = dict[str, str](), dict[str, str]()
+    tables = {}
+    views = {}
     for title, kind in query("SHOW FULL TABLES"):
         name = str(title)
         create = str(query(f"SHOW CREATE TABLE {DIALECT.quote(name)}")[0][1])
@@ -391,7 +393,8 @@ class Session:
                 self.socket.start(seconds, kill)
                 cursor = self._connection.cursor(SSCursor)
                 cursor.execute(statement)
-                description, affected = cursor.description, cursor.rowcount
+                description = cursor.description
+                affected = cursor.rowcount
                 rows, cut = self._rows(cursor, engine.max_rows, engine.max_bytes)
                 try:
                     if cut:
@@ -487,7 +490,7 @@ def _launch(sandbox: LocalSandbox, options: str) -> None:
     # A file that reaches its size limit must only fail the statement; the signal would kill the
     # server.
     command = (
-        f"trap '' XFSZ; exec >{LOGS}/output 2>&1; mariadbd --no-defaults"
+        f"trap '' XFSZ; exec >{_LOG} 2>&1; mariadbd --no-defaults"
         f" {' '.join(options.split())} & echo $! >{_PID}"
     )
     sandbox.exec("", argv=["bash", "-c", command], cwd="/")
@@ -501,7 +504,7 @@ def _first_session(sandbox: LocalSandbox) -> Session:
 
     session = wait_for_server(sandbox, _PID, connect)
     if session is None:
-        output = sandbox.read(f"{LOGS}/output").decode(errors="replace")
+        output = sandbox.read(_LOG).decode(errors="replace")
         raise SandboxDied(f"mariadbd does not start; its log ends:\n{output[-2000:]}")
     return session
 
@@ -539,7 +542,7 @@ def _build(below: Template, databases: Databases, layer: Path) -> None:
                 raise SandboxUnavailable("mariadbd does not shut down")
             time.sleep(0.02)
         # else the server was killed, and the last second of loading is lost
-        if _FAREWELL not in sandbox.read(f"{LOGS}/output"):
+        if _FAREWELL not in sandbox.read(_LOG):
             raise SandboxDied("mariadbd was killed while databases were being loaded; start again")
         sandbox.exec("", argv=["bash", "-c", f"rm -f {SOCKET} {LOGS}/* /tmp/*"], cwd="/")
         sandbox.export(layer)
@@ -548,7 +551,8 @@ def _build(below: Template, databases: Databases, layer: Path) -> None:
 def load_database(session: Session, databases: Databases, name: str) -> None:
     """Execute the statements that create a database. Raises `DataError` with the statement that
     fails, and `SessionLost` with the statement that ended the session."""
-    quoted, lines = DIALECT.quote(name), databases.scripts[name]
+    quoted = DIALECT.quote(name)
+    lines = databases.scripts[name]
     if databases.kind == "portable":
         statements = chain(*map(split_statements, lines))
         lines = (f"CREATE DATABASE {quoted}", f"USE {quoted}", *statements)
@@ -556,22 +560,19 @@ def load_database(session: Session, databases: Databases, name: str) -> None:
     loaded = 0
     for statement in lines:
         loaded += len(statement)
+        where = f"; in the statement {statement[:200]!r}"
         try:
             session.query(statement, seconds=_AT_LEAST + loaded / _SLOWEST)
         except err.MySQLError as error:
-            raise DataError(
-                f"database {name}: {error.args[-1]}; in the statement {statement[:200]!r}"
-            ) from error
+            raise DataError(f"database {name}: {error.args[-1]}{where}") from error
         except SessionLost as error:
-            raise SessionLost(
-                f"database {name}: {error}; in the statement {statement[:200]!r}"
-            ) from None
+            raise SessionLost(f"database {name}: {error}{where}") from None
     # Statistics gathered while loading differ from later ones, and so do query plans. Without
     # ANALYZE, a rebuilt database would return tied rows in another order than a fresh one.
-    if tables := session.query(f"SHOW FULL TABLES FROM {quoted} WHERE table_type = 'BASE TABLE'"):
-        session.query(
-            "ANALYZE TABLE " + ", ".join(f"{quoted}.{DIALECT.quote(table)}" for table, _ in tables)
-        )
+    tables = session.query(f"SHOW FULL TABLES FROM {quoted} WHERE table_type = 'BASE TABLE'")
+    if tables:
+        names = [f"{quoted}.{DIALECT.quote(table)}" for table, _ in tables]
+        session.query(f"ANALYZE TABLE {', '.join(names)}")
 
 
 # -- the engine ------------------------------------------------------------------------------------
@@ -583,6 +584,8 @@ class MariadbEngine(Engine):
 
     name, dialect = "mariadb", DIALECT
     loads = ("mysql", "portable")
+    log = _LOG
+    limits = _RUN
     _session: Session | None = None
     _count_at_open: Row
 
@@ -684,7 +687,8 @@ class MariadbEngine(Engine):
         """End the last session and record whether it wrote; return the counters if it did not."""
         self._end_session()
         count = self._settled_count()
-        db, self._db = self._db, None
+        db = self._db
+        self._db = None
         if db is None or count == self._count_at_open:
             return count
         self._written.add(db)
@@ -737,7 +741,8 @@ class MariadbEngine(Engine):
         recreated."""
         if db in self._accounts:
             return False
-        pattern, user = db.replace("_", "\\_").replace("%", "\\%"), self._user(db)
+        pattern = db.replace("_", "\\_").replace("%", "\\%")
+        user = self._user(db)
         self._admin.query(
             f"SET sql_log_bin = 0; CREATE OR REPLACE USER {user}@localhost IDENTIFIED BY"
             f" '{self._password}'; GRANT ALL ON {DIALECT.quote(pattern)}.* TO"
@@ -758,14 +763,6 @@ class MariadbEngine(Engine):
             raise self.death(f"the database server died {when} ({error})") from None
 
     # -- the server --------------------------------------------------------------------------------
-
-    @property
-    def log(self) -> str:
-        return f"{LOGS}/output"
-
-    @property
-    def limits(self) -> Limits:
-        return _RUN
 
     def start_server(self) -> None:
         self._written: set[str] = set()

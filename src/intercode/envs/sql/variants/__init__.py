@@ -166,7 +166,8 @@ class TablePerturber:
         self.added: list[Row] = []
 
     def fill(self) -> None:
-        old, rng = self.relation.rows, self._rng
+        old = self.relation.rows
+        rng = self._rng
         named, removed, remaining = self._named_rows(), set(), []
         for number, row in enumerate(old):
             if len(old) > 4 and number not in named and self._is_removed(row):
@@ -193,7 +194,8 @@ class TablePerturber:
     def _named_rows(self) -> dict[int, None]:
         """Choose one row for each value that a literal names; rows with many such values come
         first."""
-        rows, uncovered = self.relation.rows, [{*column.named} for column in self.columns]
+        rows = self.relation.rows
+        uncovered = [{*column.named} for column in self.columns]
         chosen: dict[int, None] = {}
         for number in sorted(
             range(len(rows)), key=lambda number: -sum(map(contains, uncovered, rows[number]))
@@ -280,7 +282,8 @@ class TablePerturber:
     def _alter(self, row: Row, share: float, *, added: bool = False) -> Row:
         """Change a share of the non-key values. Dependent columns change together, to the values in
         another row."""
-        new, rng = [*row], self._rng
+        new = [*row]
+        rng = self._rng
         for index in self._loose:
             column = self.columns[index]
             if column.is_named_once(row[index]) and not added:

@@ -87,7 +87,8 @@ class Column:
         self.distinct = sorted(self.counts, key=repr)
         words = {plain(literal) for literal in literals}
         parts = [part for part in words if isinstance(part, str) and len(part) > 1]
-        self.named, searched = set[object](), 0
+        self.named = set()
+        searched = 0
         for value in self.distinct:
             if plain(value) in words:
                 self.named.add(value)
@@ -103,7 +104,8 @@ class Column:
         self.labels = len(self.distinct) == len(present) and {*map(type, present)} == {str}
         self._taken = set(self.distinct)
         self.scale = None if self.few else _scale(self.distinct)
-        self._steps, self.edges = list[int](), list[int]()
+        self._steps = []
+        self.edges = []
         if self.scale and (steps := self.scale.steps(self.distinct)):
             self._steps = steps
             for step in self.scale.steps(literals):

@@ -122,7 +122,8 @@ def read_schema(
         references = []
         for rows in _grouped(foreign[table]).values():
             parent = str(rows[0][0])
-            children, targets = indexes(table, rows, 1), indexes(parent, rows, 2)
+            children = indexes(table, rows, 1)
+            targets = indexes(parent, rows, 2)
             if children and targets:
                 references.append(Reference(children, names[parent.lower()], targets))
         titles = tuple(str(name) for name, *_ in columns[table])
