@@ -284,8 +284,8 @@ def _comparable(
     for place, column in enumerate(columns):
         if answer.digits and answer.digits[column] == digits[place]:
             digits[place] = None
-    floats = {place for place, column in enumerate(digits) if column and column.significant}
-    places = sorted(_inexact(gold) & (_inexact(agent) | floats))
+    rounded = {place for place, column in enumerate(digits) if column and column.significant}
+    places = sorted(_inexact(gold) & (_inexact(agent) | rounded))
     if not places or Counter(agent_rows) <= Counter(gold_rows):
         return agent_rows, gold_rows
     unrounded = [None] * len(columns)
@@ -398,8 +398,8 @@ def _scale(value: object) -> float | None:
     return None
 
 
-def _equal(one: _Numbers, other: _Numbers) -> bool:
-    return all(map(_equal_values, one, other))
+def _equal(agent: _Numbers, gold: _Numbers) -> bool:
+    return all(map(_equal_values, agent, gold))
 
 
 def _equal_values(agent: _Number, gold: _Number) -> bool:
@@ -476,9 +476,11 @@ def _reach(column: Sequence[_Number]) -> Callable[[Decimal], Decimal]:
     unit = _ZERO
     if least != _DOUBLE:
         unit = max(unit, Decimal(1).scaleb(-int(least)))
-    shares = [number.slack / abs(number.position) for number in column if number.slack]
-    share = 2 * max([_RELATIVE, *shares])
-    return lambda position: max(unit, share * abs(position))
+    share = _RELATIVE
+    for number in column:
+        if number.slack:
+            share = max(share, number.slack / abs(number.position))
+    return lambda position: max(unit, 2 * share * abs(position))
 
 
 def _chains(column: Sequence[_Number], reach: Callable[[Decimal], Decimal]) -> list[Hashable]:
@@ -486,8 +488,8 @@ def _chains(column: Sequence[_Number], reach: Callable[[Decimal], Decimal]) -> l
     tolerance apart; other values are returned unchanged."""
     line = sorted({number.position for number in column})
     least = {line[0]: line[0]}
-    for one, other in pairwise(line):
-        least[other] = least[one] if other - one <= reach(other) else other
+    for position, upper in pairwise(line):
+        least[upper] = least[position] if upper - position <= reach(upper) else upper
     return [least.get(number.value, number.value) for number in column]
 
 

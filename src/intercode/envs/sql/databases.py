@@ -147,8 +147,8 @@ def read_databases(path: Path, root: Path | None = None) -> Databases:
     named, digests = _read_by_name(nested, _file_digest, root)
     content = "\0".join(["sqlite", *digests, *digests.values()])
     digest = hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-    sound = {name: named[name] for name in digests}
     left_out = (*closed, *(named.keys() - digests))
+    sound = {name: named[name] for name in digests}
     return Databases("sqlite", digest, files=sound, left_out=left_out)
 
 
@@ -204,8 +204,9 @@ def split_dump(text: str, default: str | None = None) -> dict[str, tuple[str, ..
 
     def begin(name: str, charset: str) -> None:
         quoted = in_backticks(name)
-        beginning = [f"CREATE DATABASE {quoted}{charset}", f"USE {quoted}", *settings]
-        databases.setdefault(name, beginning)
+        databases.setdefault(
+            name, [f"CREATE DATABASE {quoted}{charset}", f"USE {quoted}", *settings]
+        )
 
     if default:
         begin(default, "")
@@ -287,7 +288,7 @@ class DatabaseSet:
         with self.make_engine() as engine:
             server = engine.facts()
             machine = engine.sandbox.machine_facts()
-        userland = {key: server[key] for key in ("engine", "version")}
+        userland = {"engine": server["engine"], "version": server["version"]}
         return {"template": self.digest, "userland": userland, "server": server, **machine}
 
 
@@ -318,8 +319,7 @@ def prepare_databases(data: DataSet, options: SqlOptions, *, paper: bool) -> Dat
                     db = database(task, first)
                     for gold in task.golds:
                         named[db] |= literals(gold, first.dialect)
-            variants = variant_databases(first, content, named)
-            make_variant = engine_maker(options.engine, variants)
+            make_variant = engine_maker(options.engine, variant_databases(first, content, named))
     described = {name: read_descriptions(file.parent) for name, file in content.files.items()}
     documents = {name: read_documents(file.parent, name) for name, file in content.files.items()}
     return DatabaseSet(

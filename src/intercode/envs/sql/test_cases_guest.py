@@ -93,9 +93,8 @@ def same_rows(
     pred_sqls: list[str], sol_sqls: list[str], db_path: str, conn: Any, conditions: Any = None
 ) -> None:
     """Fail unless both last statements have the same rows, the word DISTINCT aside."""
-    pred = remove_distinct(pred_sqls)
-    sol = remove_distinct(sol_sqls)
-    assert ex_base(pred, sol, db_path, conn, conditions) == 1, "the rows differ"
+    statements = remove_distinct(pred_sqls), remove_distinct(sol_sqls)
+    assert ex_base(*statements, db_path, conn, conditions) == 1, "the rows differ"
 
 
 HELPERS: dict[str, Any] = {
@@ -124,8 +123,8 @@ def run(source: str, job: dict[str, Any]) -> str:
         conn = open_copy(job, job["copy"])
         exec(compile(source, "test_case", "exec"), scope)
         test = scope["test_case"]
-        given = (job["pred_sqls"], job["sol_sqls"], job["copy"], conn, job["conditions"])
-        result = test(*given[: len(inspect.signature(test).parameters)])
+        arguments = (job["pred_sqls"], job["sol_sqls"], job["copy"], conn, job["conditions"])
+        result = test(*arguments[: len(inspect.signature(test).parameters)])
     except (Exception, SystemExit) as error:
         return f"{type(error).__name__}: {error}"[:500]
     if result is None or result:

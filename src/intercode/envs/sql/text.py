@@ -213,8 +213,7 @@ def _derived(query: exp.Query, dialect: Dialect) -> tuple[tuple[str, ...], tuple
         return statement.sql(dialect=dialect.name)
 
     replacements = chain(*(combinations(names, size) for size in range(len(names) + 1)))
-    places = tuple(key for key in keys if isinstance(key, int))
-    return tuple(map(derive, replacements)), places
+    return tuple(map(derive, replacements)), tuple(key for key in keys if isinstance(key, int))
 
 
 def _key(query: exp.Query, key: exp.Expr) -> exp.Expr | int | None:
@@ -227,7 +226,8 @@ def _key(query: exp.Query, key: exp.Expr) -> exp.Expr | int | None:
     names = [output.alias_or_name.lower() for output in selected]
     outputs = [output.unalias() for output in selected]
     star = [*(output.is_star for output in selected), True].index(True)
-    key = key.unnest()
+    while isinstance(key, exp.Paren):
+        key = key.this
     if isinstance(key, exp.Literal):
         place = int(key.this) - 1 if key.is_int else -1
         if star <= place and star < len(selected):
@@ -248,10 +248,11 @@ def _key(query: exp.Query, key: exp.Expr) -> exp.Expr | int | None:
         if names[place] and len({*names}) == len(names):
             return exp.column(selected[place].alias_or_name, quoted=True)
         return place
-    others = {out.alias.lower() for out in selected if out.alias and out.unalias() != expression}
-    if place is None or _bare(expression) not in others:
-        return expression
-    return place  # some servers resolve the name to the other output
+    for output in selected:
+        differs = output.alias and output.unalias() != expression
+        if place is not None and differs and output.alias.lower() == _bare(expression):
+            return place  # some servers resolve the name to this output
+    return expression
 
 
 def _bare(node: exp.Expr) -> str:

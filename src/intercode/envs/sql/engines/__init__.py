@@ -210,8 +210,10 @@ class Engine(AbstractContextManager["Engine"]):
         for name in self.databases:
             if name.lower() == db.lower():
                 return name
-        known = ", ".join(self.databases[:8]) + (" …" if len(self.databases) > 8 else "")
-        raise UsageError(f"there is no database {db!r}; there are {known or 'none'}")
+        names = ", ".join(self.databases[:8]) or "none"
+        if len(self.databases) > 8:
+            names += " …"
+        raise UsageError(f"there is no database {db!r}; there are {names}")
 
     def __exit__(self, *failure: object) -> None:
         self.close()
@@ -376,7 +378,7 @@ def engine_maker(name: str | None, content: Databases) -> Callable[[], Engine]:
     Raises `UsageError` for an unknown name, or for databases that only other engines load,
     `DataError` for databases that cannot be loaded, `SandboxUnavailable` if no server is installed.
     """
-    able = (known for known in ENGINES if content.kind in engine_class(known).loads)
+    able = (other for other in ENGINES if content.kind in engine_class(other).loads)
     name = name or next(able)
     engine = engine_class(name)
     if content.kind not in engine.loads:

@@ -160,12 +160,12 @@ class Server:
     def _rows(self, cursor: Any) -> tuple[list[str], bool]:
         """Return the rows within the limits, as JSON, and whether there are more."""
         rows = []
-        left = self._max_rows
+        count = self._max_rows
         room = self._max_bytes
-        while batch := cursor.fetchmany(min(_BATCH, left + 1)):
+        while batch := cursor.fetchmany(min(_BATCH, count + 1)):
             text = _json(batch)[1:-1]
-            if len(batch) > left or len(text) > room:
-                for row in batch[:left]:
+            if len(batch) > count or len(text) > room:
+                for row in batch[:count]:
                     text = _json(row)
                     room -= len(text)
                     if room < 0:
@@ -174,7 +174,7 @@ class Server:
                 cursor.close()
                 return rows, True
             rows.append(text)
-            left -= len(batch)
+            count -= len(batch)
             room -= len(text)
             if self._clock.tick():
                 raise TimeoutError("interrupted")

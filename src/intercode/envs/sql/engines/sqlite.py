@@ -27,11 +27,11 @@ def _write_text(text: str) -> str:
 
 
 def _creation(query: Query, db: str) -> Creation:
-    listed = query(
+    rows = query(
         "SELECT m.name, m.sql FROM sqlite_master m JOIN pragma_table_list t ON t.name = m.name"
         f" WHERE m.type = 'table' AND {_TABLE} ORDER BY m.rowid"
     )
-    tables = {str(name): str(create) for name, create in listed}
+    tables = {str(name): str(create) for name, create in rows}
     after = query(
         "SELECT sql FROM sqlite_master WHERE sql <> '' AND type IN ('index', 'view') ORDER BY type,"
         " rowid"

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import calendar
 import contextlib
-import datetime
 import itertools
 import re
 import string
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -31,7 +31,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 _NUMBERS = (int, float, Decimal)
 _MOSTLY = 0.9
 _FEW = 12
-_EPOCH = datetime.datetime(1970, 1, 1)
+_EPOCH = datetime(1970, 1, 1)
 _MOST_DIGITS = 4
 """The most decimals of new values."""
 _TRIES = 60
@@ -70,7 +70,7 @@ def plain(value: object) -> object:
     natural = _natural(value)
     if isinstance(natural, _NUMBERS):
         return float(natural)
-    if isinstance(natural, datetime.date):
+    if isinstance(natural, date):
         return str(natural)
     return natural
 
@@ -193,9 +193,9 @@ def _natural(value: object) -> object:
         return Decimal(value) if "." in value else int(value)
     with contextlib.suppress(ValueError):  # the thirtieth of February
         if _DAY.fullmatch(value):
-            return datetime.date.fromisoformat(value)
+            return date.fromisoformat(value)
         if _TIME.fullmatch(value):
-            return datetime.datetime.fromisoformat(value)
+            return datetime.fromisoformat(value)
     return value
 
 
@@ -209,14 +209,13 @@ def _scale(values: Sequence[object]) -> Scale | None:
     def write(value: object) -> object:
         return str(value).zfill(width) if 2 * len(texts) > len(values) else value
 
-    if counts[datetime.date] >= least:
-        days = datetime.date.fromordinal
-        return Scale((datetime.date,), datetime.date.toordinal, lambda step: write(days(step)))
-    if counts[datetime.datetime] >= least:
+    if counts[date] >= least:
+        return Scale((date,), date.toordinal, lambda step: write(date.fromordinal(step)))
+    if counts[datetime] >= least:
         return Scale(
-            (datetime.date,),
+            (date,),
             lambda moment: calendar.timegm(moment.timetuple()),
-            lambda step: write(_EPOCH + datetime.timedelta(seconds=step)),
+            lambda step: write(_EPOCH + timedelta(seconds=step)),
             86_400,
         )
     if counts[int] + counts[float] + counts[Decimal] < least:

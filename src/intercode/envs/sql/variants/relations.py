@@ -109,9 +109,8 @@ def read_schema(
     def indexes(table: object, rows: Iterable[Row], part: int) -> Indexes:
         """Return the indexes of the columns that each row names in this part; () if a name is not a
         column that is read."""
-        by_name = places[str(table).lower()]
         with contextlib.suppress(KeyError):
-            return tuple([by_name[str(row[part]).lower()] for row in rows])
+            return tuple([places[str(table).lower()][str(row[part]).lower()] for row in rows])
         return ()
 
     relations = []
@@ -284,21 +283,21 @@ def bundles(relation: Relation, keys: set[int]) -> list[Indexes]:
     rows = relation.rows[:_SAMPLE]
     indexes = sorted({*range(len(relation.columns))} - keys - relation.fixed)
     group = {index: {index} for index in indexes}
-    for one, other in permutations(indexes, 2):
-        if group[one] is not group[other] and _decides(rows, one, other):
-            group[one] |= group[other]
-            group |= dict.fromkeys(group[one], group[one])
-    bundles = dict.fromkeys(tuple(sorted(bundle)) for bundle in group.values())
-    return [bundle for bundle in bundles if len(bundle) > 1]
+    for index, other in permutations(indexes, 2):
+        if group[index] is not group[other] and _decides(rows, index, other):
+            group[index] |= group[other]
+            group |= dict.fromkeys(group[index], group[index])
+    bundles = [tuple(sorted(bundle)) for bundle in group.values() if len(bundle) > 1]
+    return [*dict.fromkeys(bundles)]
 
 
-def _decides(rows: Sequence[Row], one: int, other: int) -> bool:
+def _decides(rows: Sequence[Row], index: int, other: int) -> bool:
     values: dict[object, object] = {}
     repeats = 0
     for row in rows:
-        if row[one] is None:
+        if row[index] is None:
             continue
-        if values.setdefault(row[one], row[other]) != row[other]:
+        if values.setdefault(row[index], row[other]) != row[other]:
             return False
         repeats += 1
     if len({*values.values()}) < 3:
