@@ -45,6 +45,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
+from functools import partial
 from itertools import chain, groupby, islice, pairwise
 from typing import Any, NamedTuple
 
@@ -55,7 +56,8 @@ from intercode.types import Digits, Score, Table
 
 Row = tuple[object, ...]
 
-_BELOW_ONE, _DISORDER = 0.99, 0.5
+_BELOW_ONE = 0.99
+_DISORDER = 0.5
 _NAN = ("not a number",)
 _DOUBLE, _FINE = math.inf, 4
 """The scale of a DOUBLE, and the least scale of a DECIMAL that may equal one of another scale."""
@@ -234,8 +236,9 @@ def _align(agent: Sequence[str], gold: Sequence[str]) -> list[int] | None:
     agent_names = [*map(str.casefold, agent)]
     gold_names = [*map(str.casefold, gold)]
     shared = {*agent_names} & {*gold_names}
-    once = all(agent_names.count(name) == gold_names.count(name) == 1 for name in shared)
-    if not once or len(agent_names) - len(shared) > 1:
+    if len(agent_names) - len(shared) > 1 or any(
+        agent_names.count(name) + gold_names.count(name) > 2 for name in shared
+    ):
         return [*range(len(agent))]
     (other,) = {*agent_names} - shared or {""}
     return [agent_names.index(name if name in shared else other) for name in gold_names]
@@ -288,9 +291,8 @@ def _comparable(
     places = sorted(_inexact(gold) & (_inexact(agent) | rounded))
     if not places or Counter(agent_rows) <= Counter(gold_rows):
         return agent_rows, gold_rows
-    unrounded = [None] * len(columns)
-    agents = [_numbers(places, unrounded, *rows) for rows in zip(agent, agent_rows, strict=True)]
-    golds = [_numbers(places, digits, *rows) for rows in zip(gold, gold_rows, strict=True)]
+    agents = [*map(partial(_numbers, places, [None] * len(columns)), agent, agent_rows)]
+    golds = [*map(partial(_numbers, places, digits), gold, gold_rows)]
     returned = golds[window]
     if len(agents) == len(returned) and all(map(_equal, agents, returned)):
         return gold_rows[window], gold_rows
@@ -313,10 +315,9 @@ def _plain_row(row: Row) -> Row:
 
 
 def _plain(value: object) -> Hashable:
-    kind = type(value)
     if isinstance(value, str):
         return _without_zeros(value) if ":" in value and "." in value else value
-    if kind is int or value is None:
+    if type(value) is int or value is None:
         return value
     if isinstance(value, float | Decimal) and math.isnan(value):
         return _NAN

@@ -74,7 +74,7 @@ def read_content(engine: Engine, db: str, gold: str, expected: Collection[Catalo
         if expected and catalog not in expected:
             return Content(catalog, {})
         tables = {name.lower(): _read_rows(query, engine.dialect.quote(name)) for name in names}
-        return Content(catalog, {**tables, **temporary}, temporary.keys())
+        return Content(catalog, tables | temporary, temporary.keys())
 
 
 def first_difference(agent: Content | None, gold: Content) -> tuple[str, str | None]:

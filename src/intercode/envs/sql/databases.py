@@ -23,7 +23,7 @@ import re
 import shlex
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -56,7 +56,8 @@ from intercode.types import Score, Table, Task, TaskIssue
 _NO_ROWS = Table((), ())
 _DESCRIPTION = ("original_column_name", "column_name", "column_description", "value_description")
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
-_LARGE, _HEAD = 64 << 20, 1000
+_LARGE = 64 << 20
+_HEAD = 1000
 _NAME = r"(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<bare>[\w$]+))"
 _CREATE = re.compile(
     r"CREATE\s+(?:DATABASE|SCHEMA)\s+(?:/\*!\d+\s*IF NOT EXISTS\s*\*/\s*"
@@ -163,8 +164,9 @@ def _read_by_name(
             raise UsageError(
                 f"{other} and {file} would both be the database {file.stem}; remove one of them"
             )
-    entries = read_entries(by_name.values(), lambda file: (file.stem, read(file, root)))
-    return {file.stem: file for file in by_name.values()}, dict(entries)
+    files = by_name.values()
+    contents = dict(read_entries(files, lambda file: (file.stem, read(file, root))))
+    return {file.stem: file for file in files}, contents
 
 
 def _dumped(path: Path, text: str) -> dict[str, tuple[str, ...]]:
@@ -278,9 +280,9 @@ class DatabaseSet:
     make_variant: Callable[[], Engine] | None
     robust: bool
     digest: str
-    descriptions: Mapping[str, str] = field(default_factory=dict)
+    descriptions: dict[str, str] = field(default_factory=dict)
     """By database, what `database_description/` says of its columns."""
-    documents: Mapping[str, Documents] = field(default_factory=dict)
+    documents: dict[str, Documents] = field(default_factory=dict)
     """By database, what an agent may look up."""
 
     def facts(self) -> dict[str, Any]:
@@ -320,11 +322,11 @@ def prepare_databases(data: DataSet, options: SqlOptions, *, paper: bool) -> Dat
                     for gold in task.golds:
                         named[db] |= literals(gold, first.dialect)
             make_variant = engine_maker(options.engine, variant_databases(first, content, named))
-    described = {name: read_descriptions(file.parent) for name, file in content.files.items()}
-    documents = {name: read_documents(file.parent, name) for name, file in content.files.items()}
-    return DatabaseSet(
-        make_engine, make_variant, options.robust, content.digest, described, documents
-    )
+    databases = DatabaseSet(make_engine, make_variant, options.robust, content.digest)
+    for name, file in content.files.items():
+        databases.descriptions[name] = read_descriptions(file.parent)
+        databases.documents[name] = read_documents(file.parent, name)
+    return databases
 
 
 def read_descriptions(folder: Path) -> str:
@@ -348,8 +350,7 @@ def database(task: Task, engine: Engine) -> str:
     tables of each `db_id` (as BIRD's mini-dev does). Raises `DataError` if there is no such
     database."""
     named = task.extra.get("db") or task.extra.get("db_id")
-    is_only = len(engine.databases) == 1 and not engine.left_out
-    if is_only and task.extra.get("db") is None:
+    if len(engine.databases) == 1 and not engine.left_out and task.extra.get("db") is None:
         return engine.databases[0]
     if named is None:
         raise DataError(

@@ -64,7 +64,7 @@ def _knowledge(text: str) -> dict[str, str]:
     for line in text.splitlines():
         if line.strip():
             entry = json.loads(line)
-            texts = filter(None, (entry.get("description"), entry.get("definition")))
+            texts = filter(None, map(entry.get, ("description", "definition")))
             knowledge[f"{entry['id']}|{entry['knowledge']}"] = "\n".join(map(str, texts))
     return knowledge
 

@@ -28,7 +28,6 @@ from intercode.errors import DataError
 from intercode.types import Score, Task
 from intercode_sandbox.base import Sandbox
 from intercode_sandbox.host import guest_python
-from intercode_sandbox.pod import usual_provider
 
 TEST_CASES = "test_cases"
 TESTED = "Your last action before `submit` is tested, on an untouched copy of the database."
@@ -109,9 +108,7 @@ class TestCasesJudge:
             "test_cases": cases,
         }
         if self._box is None:
-            self._box = usual_provider().sandbox(
-                engine.prepared, limits=engine.limits, session="stateless"
-            )
+            self._box = engine.new_sandbox()
         box = self._box
         box.write(f"{folder}/guest.py", Path(test_cases_guest.__file__).read_bytes())
         box.write(f"{folder}/job.json", json.dumps(job).encode())
@@ -121,8 +118,7 @@ class TestCasesJudge:
         if result.timed_out:
             return [f"the tests took more than {READ_SECONDS:g} seconds"] * len(cases)
         try:
-            verdict = json.loads(result.output.strip().rpartition("\n")[2])
-            reasons: list[str] = verdict[nonce]
+            reasons: list[str] = json.loads(result.output.strip().rpartition("\n")[2])[nonce]
         except (ValueError, KeyError, TypeError):  # too large a statement, or a test that exits
             return [f"the tests ended without a verdict: {result.output[-300:]}"] * len(cases)
         return reasons

@@ -34,7 +34,7 @@ from intercode.doors import part
 from intercode.envs.sql.dialect import Dialect
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
 from intercode.plugins import load_plugin
-from intercode.types import Table
+from intercode.types import ExecResult, Table
 from intercode_sandbox import cache
 from intercode_sandbox.base import MIB, Limits
 from intercode_sandbox.local import LocalSandbox
@@ -55,7 +55,8 @@ _POLL, _EARLY = 0.001, 1.0
 dead."""
 READ_SECONDS = 60.0
 """The time limit of a statement that reads what an episode left."""
-_LOG_LINES, _LOG_BYTES = 8, 2000
+_LOG_LINES = 8
+_LOG_BYTES = 2000
 """The last lines and bytes of a dead server's log that an error message shows."""
 
 
@@ -75,8 +76,8 @@ class Databases:
     def of_scripts(cls, kind: Kind, scripts: Mapping[str, Sequence[str]]) -> Self:
         """Return the databases that these scripts create. The digest covers all statements and the
         names."""
-        text = json.dumps([kind, sorted(scripts.items())])
-        return cls(kind, hash_of(text), {name: tuple(lines) for name, lines in scripts.items()})
+        digest = hash_of(json.dumps([kind, sorted(scripts.items())]))
+        return cls(kind, digest, {name: tuple(lines) for name, lines in scripts.items()})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -118,7 +119,8 @@ class Engine(AbstractContextManager["Engine"]):
     """The kinds of databases that the engine loads; variant data are of the first kind."""
     databases: Sequence[str]
     """The databases' names, sorted."""
-    max_rows, max_bytes = 100_000, 8 * MIB
+    max_rows = 100_000
+    max_bytes = 8 * MIB
     """The most rows and bytes in one answer; the rest is not fetched (`Table.cut`)."""
     max_statement = 16 * MIB - 1024
     """The most bytes in a statement: MariaDB ends the session if it is longer."""
@@ -146,7 +148,7 @@ class Engine(AbstractContextManager["Engine"]):
         self.left_out = databases.left_out
         self._db: str | None = None
         self._broken = self._closed = False
-        self.sandbox = self._new_sandbox()
+        self.sandbox = self.new_sandbox()
         try:
             self.start_server()
         except BaseException:
@@ -258,7 +260,8 @@ class Engine(AbstractContextManager["Engine"]):
         if self._broken:
             self._restart()
 
-    def _new_sandbox(self) -> LocalSandbox:
+    def new_sandbox(self) -> LocalSandbox:
+        """Return a sandbox with the original databases, in which no server runs yet."""
         return usual_provider().sandbox(self.prepared, limits=self.limits, session="stateless")
 
     def _restart(self) -> None:
@@ -268,7 +271,7 @@ class Engine(AbstractContextManager["Engine"]):
             self.sandbox.reset()
         except SandboxError:  # the sandbox is dead as well
             self.sandbox.close()
-            self.sandbox = self._new_sandbox()
+            self.sandbox = self.new_sandbox()
         self._db = None
         self._broken = False
         self.start_server()
@@ -309,9 +312,12 @@ def read_table(read: Read, db: str, statement: str) -> Table:
     return answer.table
 
 
+def run_script(sandbox: LocalSandbox, script: str) -> ExecResult:
+    return sandbox.exec("", argv=["bash", "-c", script], cwd="/")
+
+
 def is_alive(sandbox: LocalSandbox, pid_file: str) -> bool:
-    command = ["bash", "-c", f"kill -0 $(cat {pid_file})"]
-    return sandbox.exec("", argv=command, cwd="/").exit_code == 0
+    return run_script(sandbox, f"kill -0 $(cat {pid_file})").exit_code == 0
 
 
 def wait_for_server(
@@ -389,5 +395,4 @@ def engine_maker(name: str | None, content: Databases) -> Callable[[], Engine]:
         )
     if why := engine.missing():
         raise SandboxUnavailable(why)
-    template = engine.prepare(content)
-    return lambda: engine(template, content)
+    return partial(engine, engine.prepare(content), content)

@@ -31,6 +31,7 @@ from intercode.envs.sql.engines import (
     Read,
     cached_layer,
     embedded_guest,
+    run_script,
     wait_for_server,
 )
 from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
@@ -144,8 +145,7 @@ class EmbeddedEngine(Engine):
 
     @classmethod
     def _write_server(cls, sandbox: LocalSandbox) -> None:
-        server = Path(embedded_guest.__file__)
-        sandbox.write(f"{cls.folder()}/server.py", server.read_bytes())
+        sandbox.write(f"{cls.folder()}/server.py", Path(embedded_guest.__file__).read_bytes())
         sandbox.write(f"{cls.folder()}/driver.py", cls.driver.read_bytes())
 
     @classmethod
@@ -221,12 +221,12 @@ class EmbeddedEngine(Engine):
         the server."""
         self._write_server(self.sandbox)
         folder = self.folder()
-        words = " ".join(self._server_words())
-        command = (
-            f"{first}; rm -f {folder}/socket; exec >{self.log} 2>&1; {words} {folder}/socket"
-            f" {self.max_rows} {self.max_bytes} {self.memory} & echo $! >{folder}/pid"
+        run_script(
+            self.sandbox,
+            f"{first}; rm -f {folder}/socket; exec >{self.log} 2>&1;"
+            f" {' '.join(self._server_words())} {folder}/socket"
+            f" {self.max_rows} {self.max_bytes} {self.memory} & echo $! >{folder}/pid",
         )
-        self.sandbox.exec("", argv=["bash", "-c", command], cwd="/")
 
     def _connect(self) -> socket.socket:
         """Return the connection to the server. A new server continues with the database as the last

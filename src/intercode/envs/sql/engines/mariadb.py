@@ -61,6 +61,7 @@ from intercode.envs.sql.engines import (
     SessionLost,
     cached_layer,
     is_alive,
+    run_script,
     wait_for_server,
 )
 from intercode.envs.sql.text import split_statements
@@ -339,9 +340,8 @@ class Session:
         user: str,
         password: str,
         db: str | None = None,
-        many: bool = False,
     ) -> None:
-        """Log in. `many`: several statements may be sent together. Raises PyMySQL's
+        """Log in. Only root may send several statements together. Raises PyMySQL's
         `OperationalError` for a refused login, and `SessionLost` if the server dies meanwhile."""
         self.socket = TimedSocket(sock)
         self._connection = Connection(
@@ -350,7 +350,7 @@ class Session:
             database=db,
             charset="utf8mb4",
             autocommit=None,
-            client_flag=CLIENT.MULTI_STATEMENTS if many else 0,
+            client_flag=CLIENT.MULTI_STATEMENTS if user == "root" else 0,
             ssl_disabled=True,
             defer_connect=True,
         )
@@ -421,8 +421,7 @@ class Session:
         if description is None:
             return Answer(affected=max(affected, 0), timed_out=self.timed_out)
         columns = tuple(column[0] for column in description)
-        table = Table(columns, rows, cut, _digits(description))
-        return Answer(table, timed_out=self.timed_out)
+        return Answer(Table(columns, rows, cut, _digits(description)), timed_out=self.timed_out)
 
     @property
     def timed_out(self) -> bool:
@@ -489,18 +488,18 @@ def _code(error: Any) -> int:
 def _launch(sandbox: LocalSandbox, options: str) -> None:
     # A file that reaches its size limit must only fail the statement; the signal would kill the
     # server.
-    command = (
+    run_script(
+        sandbox,
         f"trap '' XFSZ; exec >{_LOG} 2>&1; mariadbd --no-defaults"
-        f" {' '.join(options.split())} & echo $! >{_PID}"
+        f" {' '.join(options.split())} & echo $! >{_PID}",
     )
-    sandbox.exec("", argv=["bash", "-c", command], cwd="/")
 
 
 def _first_session(sandbox: LocalSandbox) -> Session:
     """Log in as root as soon as the server answers, a moment after it begins to listen."""
 
     def connect() -> Session:
-        return Session(sandbox.connect(SOCKET), user="root", password="", many=True)
+        return Session(sandbox.connect(SOCKET), user="root", password="")
 
     session = wait_for_server(sandbox, _PID, connect)
     if session is None:
@@ -514,7 +513,7 @@ def _build(below: Template, databases: Databases, layer: Path) -> None:
     with usual_provider().sandbox(
         below, limits=_BUILD, session="stateless", export=layer
     ) as sandbox:
-        result = sandbox.exec("", argv=["bash", "-c", _INSTALL], cwd="/")
+        result = run_script(sandbox, _INSTALL)
         if result.exit_code != 0:
             raise SandboxUnavailable(f"mariadb-install-db failed: {result.output[-2000:].strip()}")
         _launch(sandbox, f"{_OPTIONS} --max-allowed-packet={_LARGEST}")
@@ -544,7 +543,7 @@ def _build(below: Template, databases: Databases, layer: Path) -> None:
         # else the server was killed, and the last second of loading is lost
         if _FAREWELL not in sandbox.read(_LOG):
             raise SandboxDied("mariadbd was killed while databases were being loaded; start again")
-        sandbox.exec("", argv=["bash", "-c", f"rm -f {SOCKET} {LOGS}/* /tmp/*"], cwd="/")
+        run_script(sandbox, f"rm -f {SOCKET} {LOGS}/* /tmp/*")
         sandbox.export(layer)
 
 
@@ -703,7 +702,7 @@ class MariadbEngine(Engine):
         """Rebuild a database if it was written; return whether it was."""
         if db not in self._written:
             return False
-        with closing(self._login("root", many=True)) as session:
+        with closing(self._login("root")) as session:
             session.query(
                 "SET sql_log_bin = 0, lock_wait_timeout = 2; DROP DATABASE IF EXISTS"
                 f" {DIALECT.quote(db)}"
@@ -716,12 +715,13 @@ class MariadbEngine(Engine):
         """Return the counters once the server has ended the last session, with its locks and its
         transaction."""
         for _ in range(_LOOKS):
-            sessions = self._admin.query("SHOW PROCESSLIST", seconds=10)
-            agents = [number for number, user, *_ in sessions if str(user).startswith("agent_")]
-            if not agents:
+            ended = True
+            for number, user, *_ in self._admin.query("SHOW PROCESSLIST", seconds=10):
+                if str(user).startswith("agent_"):
+                    self.kill("CONNECTION", number)
+                    ended = False
+            if ended:
                 return self._count()
-            for number in agents:
-                self.kill("CONNECTION", number)
         raise SessionLost("a session does not end")
 
     def _renew_session(self) -> None:
@@ -776,7 +776,7 @@ class MariadbEngine(Engine):
                     f"SET sql_log_bin = 0; SET PASSWORD FOR gold@{secret}; SET PASSWORD FOR"
                     f" root@{secret}"
                 )
-            self._admin = self._login("root", many=True)
+            self._admin = self._login("root")
             # so that reading the server's counters makes no files
             self._admin.query(f"SET tmp_memory_table_size = {MIB}")
             self._disk_at_start = self._disk_used()
@@ -786,14 +786,14 @@ class MariadbEngine(Engine):
         self._end_session()
         self._admin.close()
 
-    def _login(self, user: str, *, db: str | None = None, many: bool = False) -> Session:
+    def _login(self, user: str, *, db: str | None = None) -> Session:
         """Log in. Raises `SessionLost` if no server listens, and PyMySQL's errors if the login is
         refused."""
         try:
             sock = self.sandbox.connect(SOCKET)
         except OSError as error:
             raise SessionLost(f"the server does not listen: {error.strerror}") from None
-        session = Session(sock, user=user, password=self._password, db=db, many=many)
+        session = Session(sock, user=user, password=self._password, db=db)
         # else `SELECT FOUND_ROWS()` tells what the last session of this server's thread had: a gold
         session.query("SELECT 1 LIMIT 0")
         return session

@@ -53,14 +53,17 @@ variant."""
 _MOVED = 0.5
 _MOVED_NEW = {"double": 0.0, "near": 0.3, "far": 0.5}
 """Share of foreign keys moved in an old row, and in each kind of new rows."""
-_SKEW, _TO_DOUBLE = 3, 0.3
-"""How unevenly parents are chosen (1 would be even), and how often the old parent's double is."""
+_SKEW = 3
+"""How unevenly parents are chosen; 1 would be even."""
+_TO_DOUBLE = 0.3
+"""How often the double of the old parent is chosen."""
 _WAYS = (0.25, 0.5, 0.25)
 """Shares of new rows that are doubles, near variants, and far variants."""
 _REMOVED = 0.12
 _NULLS, _FIRST_NULLS = 0.06, 0.02
 """Share of new NULLs in columns that already contain NULL, and in other columns."""
-_LEAST_ADDED, _MOST_ADDED = 6, 900
+_LEAST_ADDED = 6
+_MOST_ADDED = 900
 _TRIES = 8
 
 
@@ -159,9 +162,9 @@ class TablePerturber:
                 self._depths[reference] = relations.depths(relation, reference)
         self._doubles: dict[Row, Row] = {}
         self._pools: dict[Reference, tuple[list[Row], dict[Row, Row]]] = {}
-        self._favourites = [
-            rng.choice(column.distinct) if column.distinct else None for column in self.columns
-        ]
+        self._favourites = []
+        for column in self.columns:
+            self._favourites.append(rng.choice(column.distinct) if column.distinct else None)
         self.rows: list[Row] = []
         self.added: list[Row] = []
 
@@ -214,8 +217,7 @@ class TablePerturber:
         with a literal, are kept."""
         if self._rng.random() >= _REMOVED or any(map(Column.is_named_once, self.columns, row)):
             return False
-        keys = self._referenced.items()
-        return not any(pick(row, targets) in values for targets, values in keys)
+        return all(pick(row, targets) not in keys for targets, keys in self._referenced.items())
 
     def _change_named(self, row: Row) -> Row:
         """Change a named row: named values and keys are kept, other values change less often."""
