@@ -163,9 +163,12 @@ def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
 def sql_bird(agent: Table | None, gold: Table | None) -> Score:
     """Score as BIRD's evaluation does: 1 if the sets of rows are equal, whatever the order, repeats
     and names of columns; otherwise 0."""
-    if agent is None or gold is None or agent.cut or gold.cut:
-        return Score(0.0, False, {"rows": 0.0})
-    same = set(agent.rows) == set(gold.rows)
+    same = (
+        agent is not None
+        and gold is not None
+        and not (agent.cut or gold.cut)
+        and set(agent.rows) == set(gold.rows)
+    )
     return Score(float(same), same, {"rows": float(same)})
 
 
@@ -282,6 +285,8 @@ def _comparable(
     agent = [tuple([row[place] for place in columns]) for row in answer.rows]
     agent_rows = [*map(_plain_row, agent)]
     gold_rows = [*map(_plain_row, gold)]
+    if Counter(agent_rows) <= Counter(gold_rows):
+        return agent_rows, gold_rows
     # what the server rounded, except in a column that is rounded in the same way on both sides
     digits = [*table.digits] or [None] * len(columns)
     for place, column in enumerate(columns):
@@ -289,7 +294,7 @@ def _comparable(
             digits[place] = None
     rounded = {place for place, column in enumerate(digits) if column and column.significant}
     places = sorted(_inexact(gold) & (_inexact(agent) | rounded))
-    if not places or Counter(agent_rows) <= Counter(gold_rows):
+    if not places:
         return agent_rows, gold_rows
     agents = [*map(partial(_numbers, places, [None] * len(columns)), agent, agent_rows)]
     golds = [*map(partial(_numbers, places, digits), gold, gold_rows)]
@@ -305,7 +310,7 @@ def _inexact(rows: Sequence[Row]) -> set[int]:
     """Return the indexes of the columns that contain a number with a tolerance."""
     places = set()
     for place, column in enumerate(zip(*rows, strict=True)):
-        if any(_scale(value) is not None for value in column):
+        if {*map(_scale, column)} - {None}:
             places.add(place)
     return places
 

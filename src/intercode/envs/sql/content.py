@@ -80,9 +80,11 @@ def read_content(engine: Engine, db: str, gold: str, expected: Collection[Catalo
 def first_difference(agent: Content | None, gold: Content) -> tuple[str, str | None]:
     """Return why the agent's content is not the gold's, and the table that differs if only its rows
     do; "" if they are equal."""
-    if agent is None or agent.catalog != gold.catalog:
-        return _OTHER, None
-    if not gold.tables.keys() <= agent.tables.keys():
+    if (
+        agent is None
+        or agent.catalog != gold.catalog
+        or not gold.tables.keys() <= agent.tables.keys()
+    ):
         return _OTHER, None
     for name, table in gold.tables.items():
         rows = agent.tables[name]

@@ -93,5 +93,7 @@ def format_time(span: timedelta) -> str:
     sign = "-" if span < timedelta(0) else ""
     span = abs(span)
     seconds = span.days * 86400 + span.seconds
-    fraction = f".{span.microseconds:06}" if span.microseconds else ""
-    return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
+    text = f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    if span.microseconds:
+        text += f".{span.microseconds:06}"
+    return text

@@ -73,11 +73,10 @@ def _returning(label: object) -> list[str]:
     texts and, if they are numbers, as numbers; several in a column and in a row."""
     if not isinstance(label, list) or not label:
         raise DataError(f"its label is {label!r:.60}, which no rows of one column can be")
-    golds, texts, numbers = list[str](), list[str](), list[str]()
-    for text in map(str, label):
-        texts.append(_literal(text))
-        numbers.append(text if _NUMBER.fullmatch(text) else _literal(text))
-    for form in (texts, numbers):
+    golds = []
+    texts = [*map(str, label)]
+    numbers = [text if _NUMBER.fullmatch(text) else _literal(text) for text in texts]
+    for form in ([*map(_literal, texts)], numbers):
         golds += ["SELECT " + " UNION ALL SELECT ".join(form), "SELECT " + ", ".join(form)]
     return [*dict.fromkeys(golds)]
 

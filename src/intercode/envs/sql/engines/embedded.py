@@ -155,9 +155,7 @@ class EmbeddedEngine(Engine):
     def run(self, statement: str, *, seconds: float) -> Answer:
         if self._db is None or self._broken:
             raise UsageError("no database is open; call open(db) first")
-        if too_long := self.too_long(statement):
-            return too_long
-        answer = self._execute("run", seconds, statement=statement)
+        answer = self._execute("run", statement, seconds)
         if answer.lost:  # start a new server on the same files
             self.disconnect()
             self._launch(f"kill -9 $(cat {self.folder()}/pid)")
@@ -166,9 +164,7 @@ class EmbeddedEngine(Engine):
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         db = self.name_of(db)
         self.require_server()
-        if too_long := self.too_long(statement):
-            return too_long
-        answer = self._execute("gold", seconds, db=db, statement=statement)
+        answer = self._execute("gold", statement, seconds, db=db)
         self._broken = answer.lost  # the next `open` needs another server
         return answer
 
@@ -177,10 +173,12 @@ class EmbeddedEngine(Engine):
         self._request("resume", db=self._db)
         yield partial(self.run, seconds=READ_SECONDS)
 
-    def _execute(self, op: str, seconds: float, **arguments: str) -> Answer:
+    def _execute(self, op: str, statement: str, seconds: float, **arguments: str) -> Answer:
         """Return the answer to a statement; `lost` if the statement calls a function that the
         library cannot stop."""
-        request = {"op": op, "seconds": seconds, **arguments}
+        if too_long := self.too_long(statement):
+            return too_long
+        request = {"op": op, "statement": statement, "seconds": seconds, **arguments}
         server = self._connect()
         try:
             return read_answer(exchange(server, request, seconds + _GRACE))

@@ -89,10 +89,10 @@ class Server:
 
     def answer(self, request: bytes) -> str:
         arguments = json.loads(request)
-        reply = getattr(self, arguments.pop("op"))(**arguments)
-        return reply if isinstance(reply, str) else _json(reply)
+        reply: str = getattr(self, arguments.pop("op"))(**arguments)
+        return reply
 
-    def open(self, db: str) -> dict[str, Any]:
+    def open(self, db: str) -> str:
         """Start a session on the original content. The last session's copy is reused if it is a
         copy of `db` and was not written."""
         if self._agent is not None:
@@ -106,15 +106,15 @@ class Server:
                 self._driver.copy(self._original(db), self._copy(db))
             self._start_session(db, self._copy(db))
         except self._driver.ERRORS as error:
-            return {"unreadable": str(error)}
-        return {}
+            return _json({"unreadable": str(error)})
+        return "{}"
 
-    def resume(self, db: str) -> dict[str, Any]:
+    def resume(self, db: str) -> str:
         """Start a new session on the copy as it is."""
         if self._agent is not None:
             self._agent.close()
         self._start_session(db, self._original(db))
-        return {}
+        return "{}"
 
     def run(self, statement: str, seconds: float) -> str:
         return self._execute(self._agent, statement, seconds)
@@ -129,8 +129,8 @@ class Server:
         finally:
             connection.close()
 
-    def facts(self) -> dict[str, Any]:
-        return {"version": self._driver.VERSION}
+    def facts(self) -> str:
+        return _json({"version": self._driver.VERSION})
 
     def _original(self, db: str) -> str:
         return f"{self._folder}/original/{db}.{os.path.basename(self._folder)}"

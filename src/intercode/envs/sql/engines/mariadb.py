@@ -275,21 +275,21 @@ DIALECT = Dialect(
 
 
 class TimedSocket(io.RawIOBase):
-    """A socket for PyMySQL that enforces a time limit. When time is up, `on_timeout(n)` acts and
+    """A socket for PyMySQL that enforces a time limit. When time is up, `on_timeout()` acts and
     returns how much longer to wait.
 
-    `timeouts`: how often the time ran out. `received`: bytes received since `start`.
+    `timed_out`: the time ran out. `received`: bytes received since `start`.
     """
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self.start(PATIENCE)
 
-    def start(self, seconds: float, on_timeout: Callable[[int], float] | None = None) -> None:
+    def start(self, seconds: float, on_timeout: Callable[[], float] | None = None) -> None:
         """Start a time limit. Without `on_timeout`, a timeout raises `SessionLost`."""
         self._limit = Limit(seconds)
         self._on_timeout = on_timeout
-        self.timeouts = 0
+        self.timed_out = False
         self.received = 0
         self._sock.settimeout(seconds)
 
@@ -297,10 +297,10 @@ class TimedSocket(io.RawIOBase):
         while True:
             wait = self._limit.wait()
             if wait <= 0:
-                self.timeouts += 1
+                self.timed_out = True
                 if self._on_timeout is None:
                     raise SessionLost("no answer in time")
-                self._limit = Limit(self._on_timeout(self.timeouts))
+                self._limit = Limit(self._on_timeout())
                 continue
             if wait != self._sock.gettimeout():
                 self._sock.settimeout(wait)
@@ -381,12 +381,13 @@ class Session:
         """Execute one statement of an agent or a gold. Raises `SessionLost`, and `SandboxDied` if
         it does not stop."""
 
-        def kill(call: int) -> float:
-            if call > len(_KILLS):
-                raise SandboxDied("the statement does not stop")
-            command, patience = _KILLS[call - 1]
-            engine.kill(command, self.number)
-            return patience
+        kills = iter(_KILLS)
+
+        def kill() -> float:
+            for command, patience in kills:
+                engine.kill(command, self.number)
+                return patience
+            raise SandboxDied("the statement does not stop")
 
         try:
             with self._loss():
@@ -413,20 +414,16 @@ class Session:
             message = str(error.args[1]) if len(error.args) > 1 else str(error)
             if "/#sql-temptable" in message:  # MariaDB reports a full file as "Index is corrupted"
                 message = f"a temporary table outgrew the disk ({message})"
-            return Answer(error=message, timed_out=self.timed_out)
+            return Answer(error=message, timed_out=self.socket.timed_out)
         finally:
             # otherwise PyMySQL keeps reading when an unread result is garbage-collected
             if self._connection._result is not None:
                 self._connection._result.unbuffered_active = False
         if description is None:
-            return Answer(affected=max(affected, 0), timed_out=self.timed_out)
+            return Answer(affected=max(affected, 0), timed_out=self.socket.timed_out)
         columns = tuple(column[0] for column in description)
-        return Answer(Table(columns, rows, cut, _digits(description)), timed_out=self.timed_out)
-
-    @property
-    def timed_out(self) -> bool:
-        """Return whether the last statement ran out of time."""
-        return self.socket.timeouts > 0
+        table = Table(columns, rows, cut, _digits(description))
+        return Answer(table, timed_out=self.socket.timed_out)
 
     def close(self) -> None:
         """Close the socket at once; the server rolls back, unlocks and drops temporary tables when
@@ -437,10 +434,9 @@ class Session:
         """Return the rows within the limits, and whether there are more. A row's size is the size
         of its text, so that the cut does not depend on how the stream was split into packets."""
         rows: list[Row] = []
-        enough = 2 * room + _BUFFER
         while batch := cursor.fetchmany(_FETCHED):
             rows += batch
-            if len(rows) > most or self.socket.received > enough:
+            if len(rows) > most or self.socket.received > 2 * room + _BUFFER:
                 break
         if self.socket.received > room:
             for number, row in enumerate(rows[:most]):
@@ -643,7 +639,7 @@ class MariadbEngine(Engine):
         except SessionLost:
             session.close()
             self._admin.query("DO 0")  # raises if the server itself died
-            return Answer(error=LOST, timed_out=session.timed_out, lost=True)
+            return Answer(error=LOST, timed_out=session.socket.timed_out, lost=True)
 
     @contextmanager
     def reading(self) -> Iterator[Read]:

@@ -125,12 +125,13 @@ def read_schema(
             targets = indexes(parent, rows, 2)
             if children and targets:
                 references.append(Reference(children, names[parent.lower()], targets))
-        titles = tuple(str(name) for name, *_ in columns[table])
+        titles, nullable, *_ = [*zip(*columns[table], strict=True)] or [(), ()]
+        titles = tuple(map(str, titles))
         relations.append(
             Relation(
                 table,
                 titles,
-                tuple(bool(nullable) for _, nullable, *_ in columns[table]),
+                tuple(map(bool, nullable)),
                 tuple(dict.fromkeys(filter(None, unique))),
                 tuple(references),
                 tuple(_rows(engine, db, table, titles, literals)),
