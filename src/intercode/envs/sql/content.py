@@ -88,10 +88,10 @@ def first_difference(agent: Content | None, gold: Content) -> tuple[str, str | N
         return _OTHER, None
     for name, table in gold.tables.items():
         rows = agent.tables[name]
-        if name in gold.temporary:
-            columns = [*map(_folded, rows.columns)]
-            if columns != [*map(_folded, table.columns)]:
-                return _OTHER, None
+        if name in gold.temporary and [*map(_folded, rows.columns)] != [
+            *map(_folded, table.columns)
+        ]:
+            return _OTHER, None
         if rows != table and not sql_exact(rows, table, free(table)).success:
             return f"other rows in the table {name}", name
     return "", None
@@ -133,13 +133,13 @@ def _read_rows(query: Callable[[str], Table], quoted: str) -> Table:
     table = query(f"SELECT * FROM {quoted}")
     if not table.cut:
         return table
-    total, digest, size = 0, 0, Engine.max_rows
+    total = digest = 0
     while table.rows:
         for row in table.rows:
             text = repr(row).encode("utf-8", "backslashreplace")
             digest += int.from_bytes(hashlib.blake2b(text, digest_size=16).digest())
         total += len(table.rows)
-        table = query(f"SELECT * FROM {quoted} LIMIT {size} OFFSET {total}")
+        table = query(f"SELECT * FROM {quoted} LIMIT {Engine.max_rows} OFFSET {total}")
     if table.cut:
         raise DataError(f"the table {quoted} has a row that is too large to be compared")
     return Table(("rows",), ((f"{total} rows with the digest {digest:x}",),))

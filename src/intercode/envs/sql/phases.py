@@ -28,16 +28,18 @@ def follow_up_of(task: Task) -> Task | None:
     if not isinstance(record, Mapping):
         raise DataError(f"task {task.id}: the field {FOLLOW_UP!r} is not an object")
     fields = {**record}
-    query, gold, golds = (fields.pop(name, None) for name in ("query", "gold", "golds"))
+    query = fields.pop("query", None)
+    gold = fields.pop("gold", None)
+    golds = fields.pop("golds", None) or ()
     if not isinstance(gold, list):
         gold = [gold]
-    texts = [query, *gold, *(golds or ())]
+    texts = [query, *gold, *golds]
     if not gold or not all(isinstance(text, str) and text for text in texts):
         raise DataError(f"task {task.id}: {FOLLOW_UP!r} needs texts in 'query' and 'gold'")
     inherited = {name: value for name, value in task.extra.items() if name not in _OF_FIRST}
     between = LANGUAGE.between
     whole = []
-    for second in (between.join(gold), *(golds or ())):
+    for second in (between.join(gold), *golds):
         whole += [f"{first}{between}{second}" for first in task.golds]
     extra = {**inherited, FIRST_GOLD: task.gold, **fields}
     return replace(task, query=query, gold=whole[0], golds=tuple(whole), extra=extra)

@@ -80,11 +80,12 @@ class TestCasesJudge:
 
     def _require_sound(self, world: SqlWorld, task: Task) -> None:
         """Raise `DataError` if the gold does not pass the tests."""
-        if not task.gold or (task.id, task.gold) in self._sound:
+        key = task.id, task.gold
+        if not task.gold or key in self._sound:
             return
         if faults := self.examine(world, task).faults:
             raise DataError(f"task {task.id}: the gold fails {faults[0]}; see `intercode check`")
-        self._sound.add((task.id, task.gold))
+        self._sound.add(key)
 
     def _run(self, world: SqlWorld, task: Task, action: str | None = None) -> list[str]:
         """Return for each test why it failed, "" if it passed. The gold is tested if there is no

@@ -68,7 +68,7 @@ class Databases:
 
     kind: Kind
     digest: str
-    scripts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    scripts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
 
@@ -77,7 +77,7 @@ class Databases:
         """Return the databases that these scripts create. The digest covers all statements and the
         names."""
         digest = hash_of(json.dumps([kind, sorted(scripts.items())]))
-        return cls(kind, digest, {name: tuple(lines) for name, lines in scripts.items()})
+        return cls(kind, digest, scripts)
 
     @property
     def names(self) -> tuple[str, ...]:

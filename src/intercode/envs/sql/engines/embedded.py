@@ -88,9 +88,9 @@ class EmbeddedEngine(Engine):
     @classmethod
     def prepare(cls, databases: Databases) -> Template:
         below = cls._with_packages(template.base(None))
-        code = [Path(embedded_guest.__file__).read_text("utf-8"), cls.driver.read_text("utf-8")]
+        server = Path(embedded_guest.__file__).read_text("utf-8")
+        words = (cls.name, below.digest, databases.digest, server, cls.driver.read_text("utf-8"))
         build = cls._copy if databases.files else cls._load
-        words = (cls.name, below.digest, databases.digest, *code)
         return cached_layer(below, words, partial(build, below, databases))
 
     @classmethod

@@ -84,7 +84,6 @@ class Server:
         self._db = ""
         self._stamp_at_open = None
         self._clock = Clock()
-        self._errors = (*driver.ERRORS, TimeoutError, ValueError, MemoryError)
         os.makedirs(f"{folder}/episode", exist_ok=True)
 
     def answer(self, request: bytes) -> str:
@@ -95,16 +94,17 @@ class Server:
     def open(self, db: str) -> str:
         """Start a session on the original content. The last session's copy is reused if it is a
         copy of `db` and was not written."""
+        copy = self._path("episode", db)
         if self._agent is not None:
             self._agent.close()
             self._agent = None
-            if self._db != db or self._driver.stamp(self._copy(db)) != self._stamp_at_open:
+            if self._db != db or self._driver.stamp(copy) != self._stamp_at_open:
                 for ending in self._driver.ENDINGS:
-                    Path(self._copy(self._db) + ending).unlink(missing_ok=True)
+                    Path(self._path("episode", self._db) + ending).unlink(missing_ok=True)
         try:
-            if not os.path.exists(self._copy(db)):
-                self._driver.copy(self._original(db), self._copy(db))
-            self._start_session(db, self._copy(db))
+            if not os.path.exists(copy):
+                self._driver.copy(self._path("original", db), copy)
+            self._start_session(db, copy)
         except self._driver.ERRORS as error:
             return _json({"unreadable": str(error)})
         return "{}"
@@ -113,7 +113,7 @@ class Server:
         """Start a new session on the copy as it is."""
         if self._agent is not None:
             self._agent.close()
-        self._start_session(db, self._original(db))
+        self._start_session(db, self._path("original", db))
         return "{}"
 
     def run(self, statement: str, seconds: float) -> str:
@@ -121,7 +121,7 @@ class Server:
 
     def gold(self, db: str, statement: str, seconds: float) -> str:
         try:
-            connection = self._driver.connect(self._original(db), self._clock, reads=True)
+            connection = self._driver.connect(self._path("original", db), self._clock, reads=True)
         except self._driver.ERRORS as error:
             return _json({"error": f"the database {db} cannot be read: {error}", "late": False})
         try:
@@ -132,18 +132,15 @@ class Server:
     def facts(self) -> str:
         return _json({"version": self._driver.VERSION})
 
-    def _original(self, db: str) -> str:
-        return f"{self._folder}/original/{db}.{os.path.basename(self._folder)}"
-
-    def _copy(self, db: str) -> str:
-        return f"{self._folder}/episode/{db}.{os.path.basename(self._folder)}"
+    def _path(self, folder: str, db: str) -> str:
+        return f"{self._folder}/{folder}/{db}.{os.path.basename(self._folder)}"
 
     def _start_session(self, db: str, unwritten: str) -> None:
         """Connect the agent to its copy, which counts as written once its stamp differs from the
         stamp of the file `unwritten`."""
         self._db = db
         self._stamp_at_open = self._driver.stamp(unwritten)
-        self._agent = self._driver.connect(self._copy(db), self._clock, reads=False)
+        self._agent = self._driver.connect(self._path("episode", db), self._clock, reads=False)
 
     def _execute(self, connection: Any, statement: str, seconds: float) -> str:
         self._clock.start(seconds)
@@ -154,7 +151,7 @@ class Server:
             columns = _json([column[0] for column in cursor.description])
             rows, cut = self._rows(cursor)
             return f'{{"columns":{columns},"cut":{_json(cut)},"rows":[{",".join(rows)}]}}'
-        except self._errors as error:
+        except (*self._driver.ERRORS, TimeoutError, ValueError, MemoryError) as error:
             return _json({"error": str(error) or "out of memory", "late": self._clock.late})
 
     def _rows(self, cursor: Any) -> tuple[list[str], bool]:

@@ -224,21 +224,25 @@ def _creation(query: Query, db: str) -> Creation:
             views[name] = _DEFINER.sub("", create)
     charset, collation = query("SELECT @@character_set_database, @@collation_database")[0]
     quoted = DIALECT.quote(db)
-    before = [
-        f"CREATE DATABASE {quoted} DEFAULT CHARACTER SET {charset} COLLATE {collation}",
-        f"USE {quoted}",
-        "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
-        "SET foreign_key_checks = 0",
-        *tables.values(),
-    ]
-    after: list[str] = []
+    after = []
     while views:  # put each view after the views that it names
         ready = []
         for name, create in views.items():
             if not any(other in create for other in views.keys() - {name}):
                 ready.append(name)
-        after += [views.pop(name) for name in ready or [*views]]
-    return Creation(tables, before, after)
+        for name in ready or [*views]:
+            after.append(views.pop(name))
+    return Creation(
+        tables,
+        [
+            f"CREATE DATABASE {quoted} DEFAULT CHARACTER SET {charset} COLLATE {collation}",
+            f"USE {quoted}",
+            "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
+            "SET foreign_key_checks = 0",
+            *tables.values(),
+        ],
+        after,
+    )
 
 
 DIALECT = Dialect(
@@ -364,7 +368,7 @@ class Session:
             if _code(error) in _GONE:
                 raise SessionLost(str(error)) from None
             raise
-        self.number: int = self._connection.thread_id()
+        self.number = self._connection.thread_id()
 
     def query(self, statement: str, *, seconds: float = 60.0) -> tuple[Row, ...]:
         """Execute the host's own statements and return all rows of the last one. Raises PyMySQL's
@@ -400,18 +404,18 @@ class Session:
                 try:
                     if cut:
                         engine.kill("QUERY", self.number)
-                    unread: bool | None = True
-                    while unread:  # the remaining rows, and more results of a procedure
+                    while True:  # the remaining rows, and more results of a procedure
                         for _ in cursor.fetchall_unbuffered():
                             pass
-                        unread = cursor.nextset()
+                        if not cursor.nextset():
+                            break
                     if cut:  # a late error belongs to this statement
                         self._connection.ping(reconnect=False)
                 except err.MySQLError as error:
                     if _code(error) != _INTERRUPTED or not cut:
                         raise
         except err.MySQLError as error:
-            message = str(error.args[1]) if len(error.args) > 1 else str(error)
+            message = str(error.args[1] if len(error.args) > 1 else error)
             if "/#sql-temptable" in message:  # MariaDB reports a full file as "Index is corrupted"
                 message = f"a temporary table outgrew the disk ({message})"
             return Answer(error=message, timed_out=self.socket.timed_out)

@@ -89,8 +89,8 @@ def variant_databases(
     )
 
     def build(folder: Path) -> None:
-        variant = variant_contents(engine, literals, seed=seed)
-        (folder / "variant.json").write_text(json.dumps(variant.scripts), "ascii")
+        scripts = variant_contents(engine, literals, seed=seed).scripts
+        (folder / "variant.json").write_text(json.dumps(scripts), "ascii")
 
     folder = cache.folder("variant", hash_of(key), build)
     scripts = json.loads((folder / "variant.json").read_text("ascii"))

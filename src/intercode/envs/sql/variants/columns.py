@@ -99,8 +99,8 @@ class Column:
                     self.named.add(value)
         self._sorted_named = sorted(self.named, key=repr)
         self._unnamed = [value for value in self.distinct if value not in self.named]
-        few = min(_FEW, len(present) / 4)
-        self.few = len(self.counts) <= 2 < len(present) or len(self.counts) <= few
+        self.few = len(self.counts) <= 2 < len(present)
+        self.few |= len(self.counts) <= min(_FEW, len(present) / 4)
         self.labels = len(self.distinct) == len(present) and {*map(type, present)} == {str}
         self._taken = set(self.distinct)
         self.scale = None if self.few else _scale(self.distinct)
