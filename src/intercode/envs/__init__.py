@@ -152,8 +152,7 @@ def prepare(env: str, **options: Any) -> EnvFactory:
     env_class = environment_class(env)
     if isinstance(reward := options.get("reward"), str) and ":" in reward:
         options["reward"] = load_reward(reward)
-    parsed = env_class.Options.of(options, f"the environment {env}")
-    factory = env_class.prepare(parsed)
+    factory = env_class.prepare(env_class.Options.of(options, f"the environment {env}"))
     return replace(
         factory,
         make=partial(_make, factory, env_class),

@@ -135,36 +135,29 @@ def _decompressed(data: bytes, make: Callable[[], Any]) -> bytes:
 
 
 def _of_tar(data: bytes) -> Iterator[_Member]:
+    """Yield the members as they are after unpacking in order. A hard link gets the content of its
+    target."""
+    extracted: dict[str, tuple[tarfile.TarInfo, str, bytes]] = {}
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         _require_room(member.size for member in archive)
-        extracted = _extracted(archive)
+        for member in archive:
+            kind, content = member.type.decode(), member.linkname.encode(errors="surrogateescape")
+            if member.isfile():
+                file = archive.extractfile(member)
+                assert file is not None
+                kind, content = "file", _digest(file.read(ROOM))
+            elif member.islnk():
+                target = extracted.get(posixpath.normpath(member.linkname))
+                if target and target[1] == "file":
+                    _, kind, content = target
+            extracted[posixpath.normpath(member.name)] = member, kind, content
         if data[archive.offset :].strip(b"\0"):
             raise _Unread  # other programs continue reading after a damaged header
-        entries = {posixpath.normpath(member.name): member for member in archive}
     folders = {".", *map(posixpath.dirname, extracted)}
-    for name, (kind, content) in extracted.items():
+    for name, (member, kind, content) in extracted.items():
         if kind != _FOLDER or name not in folders:
-            entry = entries[name]
-            owner = entry.uname or entry.uid, entry.gname or entry.gid
-            yield name, kind, content, owner, entry.mode, int(entry.mtime)
-
-
-def _extracted(archive: tarfile.TarFile) -> dict[str, tuple[str, bytes]]:
-    """Return each name's kind and content after unpacking the members in order. A hard link gets
-    the content of its target."""
-    extracted: dict[str, tuple[str, bytes]] = {}
-    for member in archive:
-        content = member.type.decode(), member.linkname.encode(errors="surrogateescape")
-        if member.islnk():
-            target = extracted.get(posixpath.normpath(member.linkname), content)
-            if target[0] == "file":
-                content = target
-        elif member.isfile():
-            file = archive.extractfile(member)
-            assert file is not None
-            content = "file", _digest(file.read(ROOM))
-        extracted[posixpath.normpath(member.name)] = content
-    return extracted
+            owner = member.uname or member.uid, member.gname or member.gid
+            yield name, kind, content, owner, member.mode, int(member.mtime)
 
 
 def _of_zip(data: bytes) -> Iterator[_Member]:

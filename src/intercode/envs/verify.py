@@ -23,7 +23,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -319,59 +319,71 @@ def run_tests(
     With `probe`, also note whether the tests' process imports changed files, and whether a forgery
     was executed. With `keep_processes` the tests run in `work`.
     """
-    box = work.lend_sandbox()
-    alive = bool(verifier.keep_processes)
-    writable = verifier.writable
-    probing = probe and not alive
-    changes = {}
-    left_behind: list[str] = []
-    starts = []
-    if alive:
-        _remove_folders(box, verifier.seconds)
-        work.share_services(box)
-    else:
-        writable |= not workspace.seal(*_SEALS[writable])
-        workspace.start_episode(services=False)
-        route = Route(
-            workspace.sandbox,
-            verifier.environment,
-            verifier.cwd,
-            verifier.system,
-            None if reference is None else reference.changes,
-            "" if task.gold else task.query,
-            _NOT_CHANGES,
-            verifier.scripts,
-        )
-        work.end_processes()
-        try:
-            changed, left_behind = route.travel(box)
-        except TooLarge as error:
-            return Verdict(None, (), None, False, "", f"the tests did not run: {error}")
-        box = workspace.sandbox
-        changes = {path: change.target for path, change in changed.items()}
-        left_behind = [path for path in left_behind if not is_within(path, _NOT_CHANGES)]
-        starts = route.places["above"]
-        workspace.start_services()
-        work.share_services(box)
-        if probing:
-            names = "\0".join(changes).encode("utf-8", "surrogateescape")
-            box.write(f"{_PROBE}/changed", names)
-            box.write(f"{_PROBE}/sitecustomize.py", _NOTES_IMPORTS.encode())
-            box.exec("", argv=["bash", "-c", _PLACE_PROBE], cwd="/")
-    folders = [VERDICT]
-    if writable or alive:
-        folders.append(TESTS)
+    source = work.lend_sandbox()
+    if verifier.keep_processes:
+        _remove_folders(source, verifier.seconds)
+        work.share_services(source)
+        verdict = _run_script(verifier, source, task, reference, writable=True)
+        _remove_folders(source)  # the episode may go on after a wrong submission
+        return replace(verdict, alive=True)
+    is_sealed = workspace.seal(*_SEALS[verifier.writable])
+    workspace.start_episode(services=False)
+    box = workspace.sandbox
+    route = Route(
+        box,
+        verifier.environment,
+        verifier.cwd,
+        verifier.system,
+        None if reference is None else reference.changes,
+        "" if task.gold else task.query,
+        _NOT_CHANGES,
+        verifier.scripts,
+    )
+    work.end_processes()
+    try:
+        changes, left_behind = route.travel(source)
+    except TooLarge as error:
+        return Verdict(None, (), None, False, "", f"the tests did not run: {error}")
+    workspace.start_services()
+    work.share_services(box)
+    if probe:
+        names = "\0".join(changes).encode("utf-8", "surrogateescape")
+        box.write(f"{_PROBE}/changed", names)
+        box.write(f"{_PROBE}/sitecustomize.py", _NOTES_IMPORTS.encode())
+        box.exec("", argv=["bash", "-c", _PLACE_PROBE], cwd="/")
+    writable = verifier.writable or not is_sealed
+    verdict = _run_script(verifier, box, task, reference, writable=writable, probe=probe)
+    return replace(
+        verdict,
+        writable=writable,
+        changes={path: change.target for path, change in changes.items()},
+        left_behind=[path for path in left_behind if not is_within(path, _NOT_CHANGES)],
+        starts=route.places["above"],
+    )
+
+
+def _run_script(
+    verifier: Verifier,
+    box: Sandbox,
+    task: Task,
+    reference: Verdict | None,
+    *,
+    writable: bool,
+    probe: bool = False,
+) -> Verdict:
+    """Write the tests into `box`, run their script, and read what it left."""
+    folders = [VERDICT, TESTS] if writable else [VERDICT]
     box.exec("", argv=["mkdir", "-p", *folders], cwd="/")
     for name, (content, mode) in verifier.files.items():
         box.write(f"{TESTS}/{name}", content, mode=mode)
     variables = [f"{name}={value}" for name, value in verifier.environment.items()]
     text = verifier.files[SCRIPT][0].decode("utf-8", "replace")
     command = script_command(text, f"{TESTS}/{SCRIPT}")
-    if probing:
+    if probe:
         command = ["bash", "-c", _WITH_PROBE, "bash", *command]
     command = ["env", *variables, *command]
     result = box.exec("", argv=command, cwd=verifier.cwd, timeout=verifier.seconds)
-    if not alive:
+    if not verifier.keep_processes:
         box.end_processes()
     folder, files, unread = read_folder(
         box, VERDICT, reference.folder if reference else None, kinds=_believed(reference, task)
@@ -385,13 +397,9 @@ def run_tests(
     except MalformedVerdict as error:
         unread = str(error)
     in_process = None
-    forged = False
-    if probing:
+    if probe:
         inline = _read(box, f"{_PROBE}/inline") or b""
         in_process = len(inline) == 1 or _read(box, f"{_PROBE}/in-process") is not None
-        forged = _read(box, FORGED) is not None
-    if alive:  # the episode may go on after a wrong submission
-        _remove_folders(box)
     return Verdict(
         rewards,
         tests,
@@ -400,14 +408,9 @@ def run_tests(
         result.output,
         unread,
         in_process,
-        forged,
-        reward_file(files),
-        alive,
-        writable and not alive,
-        folder,
-        changes,
-        left_behind,
-        starts,
+        forged=probe and _read(box, FORGED) is not None,
+        reward_file=reward_file(files),
+        folder=folder,
     )
 
 

@@ -275,23 +275,11 @@ def prepare_workspaces(
 
     name = options.sandbox or usual_provider_name()
     source = provider(name, partial(load_plugin, what="sandbox"))
-    folders = options.agent_files or ()
-    if isinstance(folders, str | Path):
-        folders = [folders]
 
     def make_spec(tree: Path | None, setup: Path | None) -> WorkspaceSpec:
         def make(image: str | None) -> Start:
             start: Start = source.prepare(image=image, tree=tree, setup=setup)
-            for folder in folders:
-                if not isinstance(start, Template):
-                    raise UsageError(
-                        "--agent-files needs the local sandbox; put them into the image"
-                    )
-                start = with_folder(start, Path(folder))
-            return start
-
-        def build(name: str) -> Start:
-            return make(_find_image(data.file, name))
+            return _with_agent_files(start, options.agent_files or ())
 
         def build_service(image: str | None, tree: str | None) -> Start:
             earlier, source.stand_in = source.stand_in, source.stand_in or options.image
@@ -311,7 +299,7 @@ def prepare_workspaces(
             options.chosen_limits,
             start=start,
             probe=probe,
-            build=build,
+            build=lambda image: make(_find_image(data.file, image)),
             network=options.chosen_network,
             build_service=build_service,
         )
@@ -326,6 +314,14 @@ def prepare_workspaces(
     if data.second_tree is not None and options.tree is None:
         variant = make_spec(data.second_tree, data.second_setup)
     return spec, variant
+
+
+def _with_agent_files(start: Start, folders: str | Path | Sequence[str | Path]) -> Start:
+    for folder in [folders] if isinstance(folders, str | Path) else folders:
+        if not isinstance(start, Template):
+            raise UsageError("--agent-files needs the local sandbox; put them into the image")
+        start = with_folder(start, Path(folder))
+    return start
 
 
 def split_refused(
@@ -441,7 +437,7 @@ class Workspace:
                 self._replace_sandbox(self.spec)
                 if sealed and self.seal(*sealed):
                     self.sandbox.reset()
-        self._clean = True
+        self._clean = False
         self.last = self.answer = _NOTHING
         self.own_files = None
         if cwd := self.spec.cwd:
@@ -453,8 +449,6 @@ class Workspace:
                 )
         if services:
             self.start_services()
-        else:
-            self._clean = False
 
     def share_services(self, other: Sandbox) -> None:
         """Give programs in another sandbox the ports of the running services; in the workspace's
@@ -490,18 +484,15 @@ class Workspace:
         """Start the services, and run the start script, if there are any."""
         spec = self.spec
         if spec.services:
-            self._clean = False
             self._services.start(self.sandbox)
         if spec.start:
             _require_success("the start script", self._run_script(spec.start))
         if spec.session_start:
-            self._clean = False
             result = self.sandbox.exec(spec.session_start)
             _require_success("the field `session_start`", result)
 
     def execute(self, action: str) -> ExecResult:
         """Execute one action in the session. A stateless session behaves as in InterCode v1."""
-        self._clean = False
         if self.spec.session == "stateless":
             self.last = part("v1_session")(self, action)
         else:
@@ -591,7 +582,6 @@ class Workspace:
 
     def _run_script(self, script: str) -> ExecResult:
         """Run a script in a separate process, which does not affect the agent's shell."""
-        self._clean = False
         command = ["bash", "-c", script]
         if script.startswith("#!"):
             self.sandbox.write(_SCRIPT, script.encode())

@@ -120,8 +120,11 @@ def compare_answers(agent: str, gold: str, task: Task) -> Ruling:
     )
     for paths in chain([plain], _rebased(plain, task)):
         if _match(paths.agent, paths.gold, ordered):
-            same = "same lines" if plain.agent == plain.gold else "same lines in another order"
-            return Ruling(True, ", ".join(paths.rules) or same)
+            if paths.rules:
+                return Ruling(True, ", ".join(paths.rules))
+            if plain.agent == plain.gold:
+                return Ruling(True, "same lines")
+            return Ruling(True, "same lines in another order")
         if counts_spaces:
             continue
         for reading in _readings(paths, task):
@@ -193,8 +196,9 @@ def _rebased(plain: _Reading, task: Task) -> Iterator[_Reading]:
                 folders.add(folder)
     for folder in sorted(folders):
         agent, gold = _relative(a, folder), _relative(b, folder)
-        unequal = len(set(agent)) == len(set(a)) and len(set(gold)) == len(set(b))
-        if unequal and (agent, gold) != (a, b):
+        if (agent, gold) == (a, b):
+            continue
+        if len(set(agent)) == len(set(a)) and len(set(gold)) == len(set(b)):
             yield _Reading(agent, gold, ("paths below a folder",))
 
 

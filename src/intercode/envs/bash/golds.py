@@ -58,10 +58,10 @@ def run_checked(workspace: Workspace, command: str, task: Task) -> tuple[Outcome
     """Execute a gold and return its outcome and faults, among them paths that are missing. Raises
     `DataError` if the gold kills its sandbox."""
     used = _TEXT.sub(" ", command)
-    named = _PATH.findall(used)
+    named = set(_PATH.findall(used))
     for path in _PATH.findall(_QUOTE.sub(" ", task.query)):
         if path in used or path not in command:
-            named.append(path)
+            named.add(path)
     if named:
         workspace.start_episode()
     missing = _missing_paths(workspace, named)
@@ -69,8 +69,11 @@ def run_checked(workspace: Workspace, command: str, task: Task) -> tuple[Outcome
     last = workspace.last
     faults = list(find_faults(last, command))
     # in a pipe or a substitution, the status does not show that a tool failed
-    complaints = _COMPLAINT.finditer(last.output)
-    complaint = next((m[0] for m in complaints if not m[1] or m[1] in command), "")
+    complaint = ""
+    for match in _COMPLAINT.finditer(last.output):
+        if not match[1] or match[1] in command:
+            complaint = match[0]
+            break
     fine = last.exit_code is not None and not ends_in_failure(last.exit_code, command, last.output)
     if complaint and fine:
         why = f"gold succeeds, but prints an error: {complaint:.150}"
@@ -78,8 +81,8 @@ def run_checked(workspace: Workspace, command: str, task: Task) -> tuple[Outcome
     if outcome.output.strip() == "0" and not outcome.changes:
         faults.append(TaskIssue("gold finds nothing: it prints 0 and changes nothing", "by_luck"))
     # a query may mention a path that should not exist; a gold may remove a file it wrote
-    unwritten = [path for path in missing if path not in _WRITTEN.findall(command)]
-    for path in _missing_paths(workspace, unwritten):
+    missing -= set(_WRITTEN.findall(command))
+    for path in sorted(_missing_paths(workspace, missing)):
         who, kind = "query", "disagrees"
         if path in command:
             who, kind = "gold", "missing"
@@ -128,13 +131,13 @@ def only_fails(workspace: Workspace, gold: str, outcome: Outcome) -> bool:
     return not workspace.run(silent, cwd="/").output.strip()
 
 
-def _missing_paths(workspace: Workspace, paths: list[str]) -> list[str]:
+def _missing_paths(workspace: Workspace, paths: set[str]) -> set[str]:
     """Return the `paths` that no existing path begins with although their top-level folder
     exists."""
     if not paths:
-        return []
-    argv = ["bash", "-c", _ABSENT, "bash", *sorted(set(paths))]
-    return workspace.sandbox.exec("", argv=argv, cwd="/").output.splitlines()
+        return paths
+    argv = ["bash", "-c", _ABSENT, "bash", *sorted(paths)]
+    return set(workspace.sandbox.exec("", argv=argv, cwd="/").output.splitlines())
 
 
 def ends_in_failure(status: int | None, gold: str, output: str) -> bool:

@@ -174,16 +174,7 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         texts = comparison.world.workspace.read_texts(
             [path for path in paths if path not in changes or changes[path].type == "file"]
         )
-        shown["paths"] = [
-            _difference(
-                path,
-                changes.get(path),
-                gold.outcome.changes.get(path),
-                texts.get(path),
-                gold.texts.get(path),
-            )
-            for path in paths
-        ]
+        shown["paths"] = [_difference(path, comparison, texts.get(path)) for path in paths]
         if len(differing) > _PATHS:
             shown["paths_total"] = len(differing)
         return shown
@@ -214,16 +205,13 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         return GoldRun(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
 
 
-def _difference(
-    path: str,
-    agent: Change | None,
-    gold: Change | None,
-    agent_text: str | None,
-    gold_text: str | None,
-) -> dict[str, str]:
+def _difference(path: str, comparison: BashComparison, agent_text: str | None) -> dict[str, str]:
     """Return what both sides did to a path that differs, and how its final states differ: type,
     mode and target if they differ, or if only one side modified the path; and a unified diff of
     the texts."""
+    agent = comparison.agent.changes.get(path)
+    gold = comparison.gold.outcome.changes.get(path)
+    gold_text = comparison.gold.texts.get(path)
     row = {"path": shorten_text(path), "agent": _word(agent, gold), "gold": _word(gold, agent)}
     lines = []
     changes = {side: change for side, change in (("gold", gold), ("agent", agent)) if change}

@@ -25,8 +25,9 @@ CHALLENGE = "challenge.json"
 
 def is_nyu(path: Path) -> bool:
     """Return whether a folder has challenges, and no task file."""
-    is_folder = present(path) == "folder"
-    return is_folder and not any(path.glob("tasks.*")) and any(path.rglob(CHALLENGE))
+    if present(path) != "folder" or any(path.glob("tasks.*")):
+        return False
+    return any(path.rglob(CHALLENGE))
 
 
 def read_challenges(path: Path) -> Records:

@@ -13,7 +13,7 @@ from intercode.env import GoldRun, shorten_text
 from intercode.envs.gold import NO_GOLD, GoldCache
 from intercode.envs.judges import Attempt, Ruling
 from intercode.envs.python.grading import Result
-from intercode.envs.python.suite import SOLUTION, Suite, Test, behind, read_suite
+from intercode.envs.python.suite import SOLUTION, Suite, behind, read_suite
 from intercode.envs.python.world import PythonWorld
 from intercode.envs.rewards import call_reward, is_papers
 from intercode.errors import DataError
@@ -61,8 +61,7 @@ class AssertsJudge:
         self._answered = True
 
     def rule(self, world: PythonWorld, attempt: Attempt) -> Ruling:
-        score = self._score(world, attempt)
-        return Ruling(score, lambda: self._show(world, attempt.task))
+        return Ruling(self._score(world, attempt), lambda: self._show(world, attempt.task))
 
     def examine(self, world: PythonWorld, task: Task) -> GoldRun:
         """Execute the golds in turn, until one passes the tests."""
@@ -165,8 +164,10 @@ class AssertsJudge:
     def _score_as_gold(
         self, world: PythonWorld, suite: Suite, task: Task, results: Sequence[Result]
     ) -> Score:
-        scorer: Callable[..., Score] = resolve_name(self._rewards[str(self._reward)])
-        return scorer(_passed(results), _passed(self._gold_results(world, suite, task)))
+        score: Score = resolve_name(self._rewards[str(self._reward)])(
+            _passed(results), _passed(self._gold_results(world, suite, task))
+        )
+        return score
 
     def _score_as_v1(self, world: PythonWorld, suite: Suite, task: Task) -> Score:
         """Score the first function in the turn's action under the name of the gold's first
@@ -182,8 +183,8 @@ class AssertsJudge:
             return Score(0.0, False, {})
         gold = task.gold if self._scored else None
         self._scored = True
-        public = replace(_part(suite, hidden=False), name=gold_name)
-        self.results = world.sessions.run_as_v1(public, world.last_action, submitted, gold)
+        suite = replace(_part(suite, hidden=False), name=gold_name)
+        self.results = world.sessions.run_as_v1(suite, world.last_action, submitted, gold)
         return self._score_as_gold(world, suite, task, self.results)
 
     def _submitted_answer(
@@ -278,10 +279,14 @@ def score_exact(public: Sequence[bool], hidden: Sequence[bool]) -> Score:
 
 def score_parts(public: Sequence[bool], hidden: Sequence[bool]) -> dict[str, float]:
     """Return the shares of tests that passed, and the result of each test by its number, from 1."""
-    groups = {"public": public, "hidden": hidden}
-    shares = {name: sum(passed) / len(passed) for name, passed in groups.items() if passed}
-    tests = enumerate([*public, *hidden], start=1)
-    return {**shares, **{f"test {number}": float(passed) for number, passed in tests}}
+    parts = {}
+    if public:
+        parts["public"] = sum(public) / len(public)
+    if hidden:
+        parts["hidden"] = sum(hidden) / len(hidden)
+    for number, passed in enumerate([*public, *hidden], start=1):
+        parts[f"test {number}"] = float(passed)
+    return parts
 
 
 def with_submission(task: Task) -> Task:

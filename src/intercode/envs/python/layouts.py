@@ -214,8 +214,10 @@ def _read_classeval(record: Record) -> Record:
 
 
 def _unittests(record: Record) -> Record:
-    script = f'__name__ = "test"\n{_text(record, "test")}\n{_RUN_CASES}'
-    return {"script": script, "expected": "passed"}
+    return {
+        "script": f'__name__ = "test"\n{_text(record, "test")}\n{_RUN_CASES}',
+        "expected": "passed",
+    }
 
 
 def _completed(record: Record, name: str, prompt: str) -> Record:
@@ -291,8 +293,9 @@ def _read_codecontests(record: Record) -> Record:
         "tolerant": True,
     }
     if file := record.get("input_file") or record.get("output_file"):
-        why = f"its programs read or write the file {file}, not stdin and stdout"
-        converted["unplayable"] = why
+        converted["unplayable"] = (
+            f"its programs read or write the file {file}, not stdin and stdout"
+        )
     return converted
 
 

@@ -50,9 +50,9 @@ class PythonSpec(WorkspaceSpec):
         if isinstance(sandbox, GuestSandbox):
             return sandbox
         sandbox.close()
-        name = type(self.provider).__name__
         raise UsageError(
-            f"{name} has no Python sessions, whose copies run tests; use --sandbox local or docker"
+            f"{type(self.provider).__name__} has no Python sessions, whose copies run tests; "
+            "use --sandbox local or docker"
         )
 
     def require_python(self) -> None:
