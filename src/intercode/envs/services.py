@@ -128,9 +128,9 @@ class Services:
 
     def __init__(self, services: Mapping[Service, Callable[[], Sandbox]]) -> None:
         self._services = services
-        self._addresses = {
-            service: f"127.0.0.{number}" for number, service in enumerate(services, 2)
-        }
+        self._addresses = {}
+        for number, service in enumerate(services, 2):
+            self._addresses[service] = f"127.0.0.{number}"
         self._hosts = b""
         """/etc/hosts of the task's world."""
         self._boxes: dict[str, Sandbox] = {}
@@ -155,12 +155,11 @@ class Services:
 
     def name(self, sandbox: Sandbox) -> None:
         """Write the names of the services into the sandbox, in place of what programs wrote."""
-        lines = [
-            f"{address} {' '.join([service.name, *service.aliases])}\n"
-            for service, address in self._addresses.items()
-        ]
+        lines = ""
+        for service, address in self._addresses.items():
+            lines += f"{address} {' '.join([service.name, *service.aliases])}\n"
         if lines:
-            sandbox.write("/etc/hosts", self._hosts + "".join(lines).encode())
+            sandbox.write("/etc/hosts", self._hosts + lines.encode())
 
     def _fresh_box(self, service: Service) -> Sandbox:
         if box := self._boxes.get(service.name):
@@ -201,11 +200,10 @@ def _start(service: Service, box: Sandbox) -> None:
     for path, text in service.files.items():
         box.write(path, text.encode())
     pipe = PIPE if service.stdin_open else ""
-    how = ["bash", "-c", _START, "bash", service.command, LOG, pipe]
-    pid = box.exec("", argv=how).output.strip()
-    look = ["bash", "-c", _LOOK, "bash", pid]
-    deadline, state, ports = time.monotonic() + service.ready_seconds, "alive", list[int]()
-    while state == "alive":
+    start = box.exec("", argv=["bash", "-c", _START, "bash", service.command, LOG, pipe])
+    look = ["bash", "-c", _LOOK, "bash", start.output.strip()]
+    deadline = time.monotonic() + service.ready_seconds
+    while True:
         seconds = deadline - time.monotonic()
         # nothing is printed where the machine is too slow
         state, *lines = box.exec("", argv=look, cwd="/").output.split() or ["alive"]
@@ -216,7 +214,7 @@ def _start(service: Service, box: Sandbox) -> None:
             is_ready = box.exec("", argv=test, timeout=max(seconds, _PAUSE)).exit_code == 0
         if is_ready:
             return
-        if seconds < 0:
+        if state != "alive" or seconds < 0:
             break
         time.sleep(_PAUSE)
     why = f"was not ready within {service.ready_seconds:g} s" if state == "alive" else "ended"

@@ -212,8 +212,13 @@ class Route:
             if not path.startswith(prefix):
                 continue
             name, _, inside = path[len(prefix) :].partition("/")
-            configures = not inside and change.type != "dir" and CONFIGURATION.search(name)
-            if name.startswith(".") or configures or _shadows(name, inside):
+            module, _, ending = name.partition(".")
+            if name.startswith("."):
+                return prefix + name
+            if not inside and change.type != "dir" and CONFIGURATION.search(name):
+                return prefix + name
+            is_module = ending in ("py", "pyc") or name[-3:] == ".so" or inside == "__init__.py"
+            if module in _PYTHONS_OWN and is_module:  # Python would import it in place of its own
                 return prefix + name
         return ""
 
@@ -223,13 +228,6 @@ class Route:
             words = {word.rstrip(".") for word in re.findall(r"[\w./+-]+", self.query)}
             return not words.isdisjoint((entry, entry.rpartition("/")[2]))
         return self.golds is None or any(is_within(path, [entry]) for path in self.golds)
-
-
-def _shadows(name: str, inside: str) -> bool:
-    """Return whether Python would import an entry of its folder in place of a module of its own."""
-    module, _, ending = name.partition(".")
-    is_module = ending in ("py", "pyc") or name.endswith(".so") or inside == "__init__.py"
-    return is_module and module in _PYTHONS_OWN
 
 
 def stays_behind(starts: Iterable[str]) -> str:

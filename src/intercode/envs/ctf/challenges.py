@@ -92,13 +92,13 @@ class Challenge:
 
     @property
     def issues(self) -> tuple[TaskIssue, ...]:
-        reasons = (
-            (self.network, "needs_network"),
-            (self.file, "needs_files"),
-            (self.gold, "odd_flag"),
-            (self.unreadable, "unreadable"),
-        )
-        return tuple(TaskIssue(why, kind) for why, kind in reasons if why)
+        reasons = {
+            "needs_network": self.network,
+            "needs_files": self.file,
+            "odd_flag": self.gold,
+            "unreadable": self.unreadable,
+        }
+        return tuple(TaskIssue(why, kind) for kind, why in reasons.items() if why)
 
     @property
     def facts(self) -> dict[str, bool]:
@@ -164,14 +164,15 @@ class Challenge:
 
     def hints(self, flag: str = "") -> tuple[TaskIssue, ...]:
         """Return what `check` finds among the assets: solutions, and the flag in plain text."""
-        named = ", ".join(self.solutions[:_NAMED])
-        shown = ", ".join(self.files_with(flag)[:_NAMED]) if flag else ""
-        reasons = (
-            (named, "solution", f"the assets contain {named}, which the agent does not get"),
-            (self.not_given, "not_given", self.not_given),
-            (shown, "plain_flag", f"the flag is in {shown} as plain text"),
-        )
-        return tuple(TaskIssue(why, kind) for names, kind, why in reasons if names)
+        issues = []
+        if named := ", ".join(self.solutions[:_NAMED]):
+            why = f"the assets contain {named}, which the agent does not get"
+            issues.append(TaskIssue(why, "solution"))
+        if self.not_given:
+            issues.append(TaskIssue(self.not_given, "not_given"))
+        if flag and (names := ", ".join(self.files_with(flag)[:_NAMED])):
+            issues.append(TaskIssue(f"the flag is in {names} as plain text", "plain_flag"))
+        return tuple(issues)
 
     @property
     def digest(self) -> str:

@@ -62,7 +62,17 @@ class Tests:
     """The forgery that pays, and what the forgeries show; "" for nothing."""
 
 
-class TestsJudge:
+class HiddenTests:
+    """What a judge says of a task's value if tests decide."""
+
+    def value(self, world: World, attempt: Attempt) -> float:
+        raise NotImplementedError
+
+    def no_value(self, world: World, task: Task) -> str:
+        return "tests decide, which must stay hidden from the agent"
+
+
+class TestsJudge(HiddenTests):
     """A judge by the tests in the field `verify`."""
 
     __test__ = False
@@ -111,12 +121,6 @@ class TestsJudge:
         stays = "" if verdict.alive else stays_behind(verdict.starts)
         summary = "\n".join(verdict.passed)
         return GoldRun(evidence, summary, tuple(faults), stays_behind=stays, forgery=forgery)
-
-    def value(self, world: FilesWorld, attempt: Attempt) -> float:
-        raise NotImplementedError
-
-    def no_value(self, world: FilesWorld, task: Task) -> str:
-        return "tests decide, which must stay hidden from the agent"
 
     def close(self) -> None:
         if self._spare:
@@ -175,8 +179,8 @@ class TestsJudge:
                 return self._with_alternatives(world, task, verdict), last
             attempts.append((verdict, last))
         verdict, last = attempts[0]
-        did = verdict.changes or verdict.left_behind or last.exit_code
-        of_stub = bool(task.gold) and not did and last.output.strip() in task.gold
+        acted = verdict.changes or verdict.left_behind or last.exit_code
+        of_stub = bool(task.gold) and not acted and last.output.strip() in task.gold
         return replace(verdict, of_stub=of_stub), last
 
     def _work(self, world: FilesWorld, task: Task, action: str) -> tuple[FilesWorld, ExecResult]:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from intercode.env import GoldRun, shorten_text
 from intercode.envs.gold import NO_GOLD, GoldCache
 from intercode.envs.judges import Attempt, Ruling
+from intercode.envs.judges.tests import HiddenTests
 from intercode.envs.python.grading import Result
 from intercode.envs.python.suite import SOLUTION, Suite, behind, read_suite
 from intercode.envs.python.world import PythonWorld
@@ -30,7 +31,7 @@ _NO_ANSWER = (
 )
 
 
-class AssertsJudge:
+class AssertsJudge(HiddenTests):
     """A judge by the tests of a suite. `reward` is a function, or one of the names that `rewards`
     explains. `as_v1`: the paper's protocol, which scored each turn."""
 
@@ -259,12 +260,6 @@ class AssertsJudge:
         return self._golds.get(
             (task.id, "public"), lambda: world.sessions.run_gold(public, task.gold)[1]
         )
-
-    def value(self, world: PythonWorld, attempt: Attempt) -> float:
-        raise NotImplementedError
-
-    def no_value(self, world: PythonWorld, task: Task) -> str:
-        return "tests decide, which must stay hidden from the agent"
 
     def close(self) -> None:
         """Do nothing: golds run in a container of the world."""

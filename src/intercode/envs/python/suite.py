@@ -279,7 +279,7 @@ def _last(names: list[str]) -> str:
 
 def imports_of(tree: ast.Module) -> str:
     """Return the imports at the top level of a module."""
-    imports = filter(lambda node: isinstance(node, ast.Import | ast.ImportFrom), tree.body)
+    imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     return "\n".join(map(ast.unparse, imports))
 
 
