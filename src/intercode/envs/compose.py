@@ -218,7 +218,9 @@ def _text(value: object) -> str:
     text = str(value)
     if isinstance(value, bool):
         return text.lower()
-    return text.removesuffix(".0") if isinstance(value, float) else text
+    if isinstance(value, float):
+        return text.removesuffix(".0")
+    return text
 
 
 def _ready(healthcheck: Mapping[str, Any]) -> str:
@@ -228,7 +230,9 @@ def _ready(healthcheck: Mapping[str, Any]) -> str:
     if not isinstance(test, list):
         return str(test)
     kind, *words = map(str, test)
-    return " ".join(words) if kind == "CMD-SHELL" else shlex.join(words)
+    if kind == "CMD-SHELL":
+        return " ".join(words)
+    return shlex.join(words)
 
 
 @functools.cache

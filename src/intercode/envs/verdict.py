@@ -324,7 +324,9 @@ def _fault(verdict: Verdict, *, rewards_only: bool) -> str:
     if why := missing_verdict(verdict, rewards_only=rewards_only):
         return why
     if verdict.reward is not None:
-        return "" if verdict.reward >= 1 else f"its reward is {verdict.reward:g}"
+        if verdict.reward < 1:
+            return f"its reward is {verdict.reward:g}"
+        return ""
     if verdict.failed:
         return f"these tests fail: {', '.join(sorted(verdict.failed))[:200]}"
     if verdict.tests and not verdict.passed:

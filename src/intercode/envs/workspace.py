@@ -477,7 +477,6 @@ class Workspace:
 
     def end_processes(self) -> None:
         """End all processes inside, the session's too."""
-        self._clean = False
         self.sandbox.end_processes()
 
     def start_services(self) -> None:

@@ -154,7 +154,9 @@ def _difference(plain: _Reading, ordered: bool, task: Task) -> str:
     if agent < gold:
         return "missing lines"
     if gold_words <= agent_words:
-        return "more than the answer alone" if asks_alone(task) else "other words around it"
+        if asks_alone(task):
+            return "more than the answer alone"
+        return "other words around it"
     return "other lines"
 
 
@@ -166,7 +168,9 @@ def _lines(text: str, query: str, ordered: bool, exact: bool) -> Lines:
     """Return the lines without noise."""
     if exact:
         lines = text.rstrip("\n").split("\n")
-        return lines if _TRAILING.search(query) else [line.rstrip() for line in lines]
+        if not _TRAILING.search(query):
+            lines = list(map(str.rstrip, lines))
+        return lines
     lines = []
     for line in text.split("\n"):
         plain = _BLANKS.sub(" ", line).strip(" ")

@@ -125,7 +125,9 @@ class Challenge:
             raise UsageError(
                 f"{error.filename or self.assets}: cannot be read ({error.strerror})"
             ) from error
-        return _without_solutions(content) if self.solutions else content
+        if self.solutions:
+            content = _without_solutions(content)
+        return content
 
     @cached_property
     def files(self) -> Mapping[str, bytes]:
@@ -291,12 +293,15 @@ def needs_network(task: Task) -> str | None:
     services = task.extra.get("services", {})
     address = _ADDRESS.search(text)
     if services or "assets" in task.extra:
-        address = None
         for link in _LINK.finditer(text):
             if link["host"] not in services and Path(link["path"]).suffix not in _PAGES:
                 address = link
                 break
-    return f"needs the network ({address[0].rstrip('.,)')})" if address else None
+        else:
+            address = None
+    if address is None:
+        return None
+    return f"needs the network ({address[0].rstrip('.,)')})"
 
 
 def needs_file(task: Task) -> str | None:

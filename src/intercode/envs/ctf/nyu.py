@@ -58,9 +58,11 @@ def _record(folder: Path, place: Path, challenge: dict[str, Any]) -> Record:
     record: Record = {"gold": flag, "assets": [f"{prefix}{name}" for name in names]}
     if challenge.get("compose") or challenge.get("internal_port") or "{box}" in text:
         try:
-            file = find_compose(folder) if challenge.get("compose") else None
-            containers = containers_of(file) if file else {}
-            if not file or len(containers) != 1:
+            file = find_compose(folder)
+            if not challenge.get("compose") or not file:
+                raise ValueError("needs 0 containers, not one")
+            containers = containers_of(file)
+            if len(containers) != 1:
                 raise ValueError(f"needs {len(containers)} containers, not one")
             ((name, container),) = containers.items()
             if port:

@@ -196,7 +196,7 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
 
 
 def on_other_data(rule: str) -> str:
-    return f"{OTHER_DATA}: {rule}" if rule else OTHER_DATA
+    return ": ".join(filter(None, (OTHER_DATA, rule)))
 
 
 def not_general(

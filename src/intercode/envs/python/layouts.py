@@ -354,12 +354,16 @@ def _pairs(cases: Any, name: str | None) -> Record:
 
 
 def _with_id(record: Record, field: str) -> Record:
-    return record if record.get(field) is None else {"id": str(record[field]), **record}
+    if record.get(field) is None:
+        return record
+    return {"id": str(record[field]), **record}
 
 
 def _with_starter(question: str, record: Record) -> str:
     starter = str(record.get("starter_code") or "")
-    return f"{question.rstrip()}\n\nStart from this:\n{starter}" if starter.strip() else question
+    if not starter.strip():
+        return question
+    return f"{question.rstrip()}\n\nStart from this:\n{starter}"
 
 
 def _text(record: Record, field: str) -> str:

@@ -95,17 +95,15 @@ class PythonSessions:
             except SandboxDied:
                 self.close()
                 self._start_with(self.spec.make())
-        self._clean = not preamble
+        self._clean = False
         _execute_preamble(self.agent, preamble)
 
     def execute(self, action: str) -> ExecResult:
         """Execute an action in the agent's interpreter."""
-        self._clean = False
         return self.agent.exec(action)
 
     def lend_agent(self) -> GuestSandbox:
         """Return the agent's sandbox, in which the caller may change files."""
-        self._clean = False
         self.agent.exec(_FLUSH, timeout=_FLUSH_SECONDS)
         return self.agent
 
@@ -116,15 +114,15 @@ class PythonSessions:
     def describe(self, name: str, method: str = "") -> Definitions | None:
         """Return the agent's definitions and a description of `name`; None if its interpreter does
         not answer."""
-        self._clean = False
         return self._open_grader().describe(self.agent, name, method)
 
     def run_graded(
         self, suite: Suite, *, name: str | None, text: str | None = None
     ) -> list[Result]:
         """Execute the tests on the agent's function `name`, or on `text` as a program."""
-        self._clean = False
-        return self._grade(self.agent, suite, name, text) if suite.tests else []
+        if not suite.tests:
+            return []
+        return self._grade(self.agent, suite, name, text)
 
     def run_gold(self, suite: Suite, gold: str) -> tuple[ExecResult, list[Result]]:
         """Execute a gold in a new interpreter; return its output and the results of its tests. A

@@ -335,7 +335,9 @@ def _cases(cases: Any, hidden: bool, tolerant: bool) -> Iterator[Test]:
 
 def _joined_lines(value: Any) -> str:
     """Return the text of an input or output, which APPS stores as one text or a list of lines."""
-    return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return "\n".join(map(str, value))
+    return str(value)
 
 
 def _method(record: Mapping[str, Any]) -> str:
