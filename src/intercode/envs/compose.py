@@ -33,7 +33,7 @@ _OF_THE_HOST = {
     "container_name", "depends_on", "hostname", "init", "labels", "logging", "networks", "platform",
     "pull_policy", "restart", "stop_grace_period", "stop_signal",
 }  # fmt: skip
-"""Keys that say nothing about what a service does beside one agent, but its names."""
+"""Keys that do not change what a service does for one agent, except for its names."""
 _WORD = r"""(?: [^${}"\\] | \\. | \$(?!\{) | \{[^${}"]*\} )*"""
 """A word in JSON that has no reference with a word in it; it may have other braces."""
 _WITH_WORD = re.compile(rf"\$\{{\w+:?(?: -(?P<word>{_WORD}) | \+{_WORD} )\}}", re.VERBOSE)

@@ -278,7 +278,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "verdict": ("'reward'", lambda value: value == "reward"),
     "cwd": ("an absolute path", _is_path),
 }
-"""What a field may be, and the function that checks it."""
+"""The allowed values of each field, in words and as a check."""
 FIELD_NAMES = tuple(_FIELDS)
 
 

@@ -34,10 +34,10 @@ done
 """
 """Print each argument that no existing path begins with, if the argument's top-level folder
 exists."""
-_ANSWERING = {
+_ANSWERING = (
     "diff", "cmp", "zdiff", "zcmp", "grep", "egrep", "fgrep", "rgrep", "zgrep", "pgrep",
     "test", "[", "[[", "((", "!", "expr", "let",
-}  # fmt: skip
+)  # fmt: skip
 """Commands whose status 1 is an answer."""
 _NOT_CODE = re.compile(
     r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|(?<![^\s;&|()])#[^\n]*"""

@@ -63,7 +63,7 @@ class Tests:
 
 
 class HiddenTests:
-    """What a judge says of a task's value if tests decide."""
+    """The part of a judge about the value of a task that hidden tests decide."""
 
     def value(self, world: World, attempt: Attempt) -> float:
         raise NotImplementedError
