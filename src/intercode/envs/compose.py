@@ -139,10 +139,10 @@ def _replace(text: str) -> str:
 def _dockerfile(folder: Path, build: Any, image: object) -> str | None:
     """Return the path of a container's Dockerfile, even if the image is published; None if there is
     only the image."""
-    fields = build if isinstance(build, dict) else {"context": build}
+    fields = {"context": build} if isinstance(build, str) else build
+    context: Path = (folder / fields.get("context", ".")).resolve()
     if unread := sorted(fields.keys() - {"context", "dockerfile"}):
         raise ValueError(f"is built with {', '.join(unread)}")
-    context: Path = (folder / fields.get("context", ".")).resolve()
     path: Path = (context / fields.get("dockerfile", "Dockerfile")).resolve()
     if path.parent != context:
         raise ValueError("has its Dockerfile outside the folder in which it is built")
