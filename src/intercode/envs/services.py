@@ -91,11 +91,18 @@ def read_services(value: object) -> list[Service]:
         if not isinstance(entry, dict):
             raise DataError(f"{where} is {entry!r:.60}; write an object with command and port")
         for key, part in entry.items():
-            if key in _FIELDS:
-                if not _fits(part, _FIELDS[key]):
-                    raise DataError(f"{where}: {key} is {part!r:.60}, which is not what it takes")
-            elif key not in Limits.settings():
+            if key in Limits.settings():
+                continue
+            if key not in _FIELDS:
                 raise DataError(f"{where} has a field {key!r:.60}; it takes {', '.join(_FIELDS)}")
+            kind = _FIELDS[key]
+            texts = [*part, *part.values()] if isinstance(part, dict) else []
+            if (
+                isinstance(part, bool) != (kind is bool)
+                or not isinstance(part, kind)
+                or not all(map(_is_text, texts))
+            ):
+                raise DataError(f"{where}: {key} is {part!r:.60}, which is not what it takes")
         if not all(map(is_host_name, [name, *entry.get("aliases", ())])):
             raise DataError(f"{where}: its names are letters, digits, dots, hyphens, underscores")
         # an image may name the command
@@ -109,13 +116,6 @@ def read_services(value: object) -> list[Service]:
         fields = {key: entry[key] for key in _FIELDS if key in entry}
         services.append(Service(name, limits=limits, **fields))
     return services
-
-
-def _fits(value: object, kind: type | tuple[type, ...]) -> bool:
-    """Return whether a value has the kind of its field; the texts in an object have no NUL."""
-    if isinstance(value, dict) and not all(map(_is_text, [*value, *value.values()])):
-        return False
-    return isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
 
 
 def _is_text(value: object) -> bool:

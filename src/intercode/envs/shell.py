@@ -34,7 +34,8 @@ NO_COMMAND = re.compile(
     )\n?""",
     re.MULTILINE | re.VERBOSE,
 )
-"""The message of bash about such an action: `bash: line 1: Answer:: command not found`, but not `ls: cannot access`."""
+"""The message of bash about such an action: `bash: line 1: Answer:: command not found`, but not
+`ls: cannot access`."""
 NO_SUBMIT = re.compile(r"^\S*bash: line \d+: submit: command not found\n?", re.MULTILINE | re.I)
 
 

@@ -209,7 +209,8 @@ def read_rewards(files: Mapping[str, bytes]) -> dict[str, float] | None:
     except (ValueError, RecursionError) as error:
         raise MalformedVerdict(f"{name} is not a number: {content[:60]!r}") from error
     numbers = value if isinstance(value, dict) else {"reward": value}
-    if not numbers or not all(map(_is_finite, numbers.values())):
+    are_numbers = [is_number(part) and not isinstance(part, bool) for part in numbers.values()]
+    if not are_numbers or not all(are_numbers):
         raise MalformedVerdict(f"{name} holds {value!r:.60}, not finite numbers")
     return {str(key): float(number) for key, number in numbers.items()}
 
@@ -217,10 +218,6 @@ def read_rewards(files: Mapping[str, bytes]) -> dict[str, float] | None:
 def reward_file(files: Mapping[str, bytes]) -> str:
     """Return the name of the file with the reward; "" if there is none."""
     return next((name for name in REWARD_FILES if name in files), "")
-
-
-def _is_finite(value: object) -> bool:
-    return is_number(value) and not isinstance(value, bool)
 
 
 def parse_tests(files: Mapping[str, bytes]) -> list[CaseResult]:

@@ -52,6 +52,7 @@ FORGED = f"{_PROBE}/forged"
 """A file that a forgery leaves to show that it was executed."""
 _NOT_CHANGES = (TESTS, SOLUTION, VERDICT, _PROBE)
 """Folders that belong to the tests, not to the agent's work."""
+_REMOVE_FOLDERS = ["rm", "-rf", "--", TESTS, VERDICT]
 _SEALS = {False: (f"{TESTS}/",), True: (f"{TESTS}/{SCRIPT}",)}
 """The paths that are read-only while the tests run: all of the tests' folder or, where it must be
 writable (True), the script alone."""
@@ -321,10 +322,11 @@ def run_tests(
     """
     source = work.lend_sandbox()
     if verifier.keep_processes:
-        _remove_folders(source, verifier.seconds)
+        source.exec("", argv=_REMOVE_FOLDERS, cwd="/", timeout=verifier.seconds)
         work.share_services(source)
         verdict = _run_script(verifier, source, task, reference, writable=True)
-        _remove_folders(source)  # the episode may go on after a wrong submission
+        # the episode may go on after a wrong submission
+        source.exec("", argv=_REMOVE_FOLDERS, cwd="/")
         return replace(verdict, alive=True)
     is_sealed = workspace.seal(*_SEALS[verifier.writable])
     workspace.start_episode(services=False)
@@ -412,10 +414,6 @@ def _run_script(
         reward_file=reward_file(files),
         folder=folder,
     )
-
-
-def _remove_folders(box: Sandbox, seconds: float | None = None) -> None:
-    box.exec("", argv=["rm", "-rf", "--", TESTS, VERDICT], cwd="/", timeout=seconds)
 
 
 def _believed(reference: Verdict | None, task: Task) -> set[str] | None:

@@ -118,7 +118,8 @@ class WorkspaceSpec:
                 template = self._build_template(task.id, image, setup)
                 environment = self.environment
                 if variables:
-                    environment = {**(environment or _environment_of(template)), **variables}
+                    of_image = dict(getattr(template, "environment", ()))
+                    environment = {**(environment or {**ENVIRONMENT, **of_image}), **variables}
                 self._task_specs[key] = replace(
                     self,
                     template=template,
@@ -155,7 +156,8 @@ class WorkspaceSpec:
             )
         environment = None
         if service.env:
-            environment = {**_environment_of(template), **service.env}
+            of_image = dict(getattr(template, "environment", ()))
+            environment = {**ENVIRONMENT, **of_image, **service.env}
         spec = WorkspaceSpec(self.provider, template, "persistent", service.limits, environment)
         return replace(service, command=command), spec.make
 
@@ -251,11 +253,6 @@ class WorkspaceSpec:
         if self.probe:
             facts["probe"] = self.probe
         return facts
-
-
-def _environment_of(template: Start) -> dict[str, str]:
-    """Return the variables of programs in an image's sandbox."""
-    return {**ENVIRONMENT, **dict(getattr(template, "environment", ()))}
 
 
 def prepare_workspaces(

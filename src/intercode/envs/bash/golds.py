@@ -128,7 +128,7 @@ def only_fails(workspace: Workspace, gold: str, outcome: Outcome) -> bool:
         return True
     workspace.start_episode()
     silent = ["bash", "-c", 'eval "$1" 2>/dev/null', "bash", gold]
-    return not workspace.run(silent, cwd="/").output.strip()
+    return not workspace.sandbox.exec("", argv=silent, cwd="/").output.strip()
 
 
 def _missing_paths(workspace: Workspace, paths: set[str]) -> set[str]:
