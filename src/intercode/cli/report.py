@@ -4,7 +4,8 @@ execute and score them again."""
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +25,9 @@ from intercode.errors import UsageError
 from intercode.options import RunOptions
 from intercode.plugins import find_own_modules
 from intercode.reading import present, read_entries
+
+if TYPE_CHECKING:
+    from intercode.types import Episode
 
 
 @click.command(cls=shared.Command)
@@ -60,9 +64,11 @@ def report(
             page = part("page")
         except ImportError as error:
             raise shared.lacks_viewer("--html", error) from error
-    if html and present(html) == "file" and not html.lower().endswith((".html", ".htm")):
-        raise UsageError(f"{html} exists and is not a page; name a file that ends in .html")
-    loaded = [run for folder in runs for run in read_entries(runs_in(folder), load_run)]
+        if present(html) == "file" and not html.lower().endswith((".html", ".htm")):
+            raise UsageError(f"{html} exists and is not a page; name a file that ends in .html")
+    loaded = list[tuple[dict[str, Any], Sequence[Episode]]]()
+    for folder in runs:
+        loaded += read_entries(runs_in(folder), load_run)
     require_comparable([config for config, _ in loaded], force=force)
     figured = [(config, lean(episodes)) for config, episodes in loaded]
     whole = side_by_side(figured)
@@ -88,7 +94,7 @@ def report(
         else:
             show_tables(comparisons(whole))
     for config, episodes in figured:
-        show_reasons(episodes, f" in {config['run']}" if len(loaded) > 1 else "")
+        show_reasons(episodes, f" in {config['run']}" * (len(loaded) > 1))
 
 
 @click.command(cls=shared.Command)
@@ -112,9 +118,9 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
 
     find_own_modules()
     recording, factory, tasks = prepare_replay(log, env, trust=shared.is_trusted(), **options)
-    left_out = recording.settings.get("left_out", {}) if present(log) == "file" else {}
-    for key, what in left_out.items():
-        say(f"left out of episode {key}: {what}", err=True)
+    if present(log) == "file":
+        for key, what in recording.settings.get("left_out", {}).items():
+            say(f"left out of episode {key}: {what}", err=True)
     with progress(len(tasks), quiet=as_json) as tick:
         result = execute(recording, factory, tasks, workers=workers, on_episode=tick)
     if as_json:
@@ -126,10 +132,8 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
             f"{row['recorded']} then, {row['replayed']} now: {row['action']!r}"
         )
     rewards, before = "no rewards are recorded", "unknown"
-    if result["agreement"] is not None:
-        rewards = (
-            f"{result['agree']} of {result['turns']} rewards agree ({result['agreement']:.1%})"
-        )
+    if (agreement := result["agreement"]) is not None:
+        rewards = f"{result['agree']} of {result['turns']} rewards agree ({agreement:.1%})"
         before = f"{result['recorded_success_rate']:.1%}"
     click.echo(
         f"{rewards}, {result['observations_equal']} observations are equal; success "
@@ -166,13 +170,12 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
     show_summaries([summary(config, episodes)], as_json)
     show_reasons(episodes)
     if missing:
-        named = ", ".join(
-            f"{task}{f' (epoch {epoch})' if epoch else ''}" for task, epoch in missing[:10]
-        )
-        count = "1 episode is" if len(missing) == 1 else f"{len(missing)} episodes are"
-        more = ", …" if len(missing) > 10 else ""
+        names = [f"{task}{f' (epoch {epoch})' * bool(epoch)}" for task, epoch in missing[:10]]
+        if len(missing) > 10:
+            names.append("…")
+        are = "episode is" if len(missing) == 1 else "episodes are"
         say(
-            f"intercode: {count} missing: {named}{more}; "
+            f"intercode: {len(missing)} {are} missing: {', '.join(names)}; "
             f"play the rest with {shared.resume_line(out, 'eval')}",
             err=True,
         )
@@ -234,38 +237,51 @@ def rescore(
     from intercode.runs.evaluation import new_folder
     from intercode.runs.store import RunStore
 
-    todo = Rescoring(run, reward, force=force, trust=shared.is_trusted(), **options)
-    folder = out or new_folder(Path("runs"), todo.env, f"{todo.config['agent']}-{reward}")
-    config = {**todo.config, "run": str(folder), "options": shared.options_to_store()}
-    with RunStore.create(folder, config, resume=bool(resume), sign=todo.signs) as store:
+    rescoring = Rescoring(run, reward, force=force, trust=shared.is_trusted(), **options)
+    config = rescoring.config
+    folder = out or new_folder(Path("runs"), rescoring.env, f"{config['agent']}-{reward}")
+    config["run"] = str(folder)
+    stored = {**config, "options": shared.options_to_store()}
+    with RunStore.create(folder, stored, resume=bool(resume), sign=rescoring.signs) as store:
         earlier = lean(episode for episode in store.episodes() if episode.reward is not None)
-        with resumable(store.path), progress(len(todo.episodes), earlier, quiet=as_json) as tick:
-            rows = todo.run(store, workers=workers, tick=tick)
-        after = summary({**todo.config, "run": str(folder)}, store.episodes())
+        total = len(rescoring.episodes)
+        with resumable(store.path), progress(total, earlier, quiet=as_json) as tick:
+            rows = rescoring.run(store, workers=workers, tick=tick)
+        after = summary(config, store.episodes())
     if as_json:
         print_json({**after, "rescored_from": run, "rescored": rows})
     else:
         for row in rows:
-            name = f"task {row['task']}" + (f" epoch {row['epoch']}" if row["epoch"] else "")
-            if row["reward"] is None:
-                say(f"{name}: {row['how']}, no result: {row['error'] or 'cut off'}")
-                continue
-            note = (
-                "" if row["differs"] is None else f" (turn {row['differs']} printed something else)"
-            )
-            say(f"{name}: {row['how']}, {row['recorded']:.2f} then, {row['reward']:.2f} now{note}")
-        before, pairs = summary({}, todo.episodes), []
-        for name, key, form in (
-            ("success", "success_rate", ".1%"),
-            ("mean reward", "mean_reward", ".3f"),
-        ):
-            old, new = (
-                "–" if figures[key] is None else format(figures[key], form)
-                for figures in (before, after)
-            )
-            pairs.append(f"{name} {old} then, {new} now")
-        click.echo(f"{'; '.join(pairs)}\nrun: {folder}")
+            say(_rescored(row))
+        before = summary({}, rescoring.episodes)
+        success = _then_and_now("success", "success_rate", ".1%", before, after)
+        reward = _then_and_now("mean reward", "mean_reward", ".3f", before, after)
+        click.echo(f"{success}; {reward}\nrun: {folder}")
     sys.exit(3 if after["errors"] else 0)
+
+
+def _then_and_now(
+    name: str, key: str, form: str, before: dict[str, Any], after: dict[str, Any]
+) -> str:
+    shown = []
+    for value in (before[key], after[key]):
+        shown.append("–" if value is None else format(value, form))
+    return f"{name} {shown[0]} then, {shown[1]} now"
+
+
+def _rescored(row: dict[str, Any]) -> str:
+    """Return a line on an episode that was scored again."""
+    name = _name_of(row["task"], row["epoch"])
+    if row["reward"] is None:
+        return f"{name}: {row['how']}, no result: {row['error'] or 'cut off'}"
+    line = f"{name}: {row['how']}, {row['recorded']:.2f} then, {row['reward']:.2f} now"
+    if row["differs"] is not None:
+        line += f" (turn {row['differs']} printed something else)"
+    return line
+
+
+def _name_of(task: str, epoch: int) -> str:
+    return f"task {task} epoch {epoch}" if epoch else f"task {task}"
 
 
 def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, Any]) -> None:
@@ -279,21 +295,21 @@ def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, A
     if as_json:
         print_json(figures)
         return
+    unreadable = False
     for verdict in verdicts:
-        none = (
-            "no verdict"
-            if verdict.reply is not None
-            else "no verdict: too long to be read whole, so not asked"
-        )
-        epoch = f" epoch {verdict.epoch}" if verdict.epoch else ""
-        say(f"task {verdict.task}{epoch}: {verdict.says or none}")
+        says = str(verdict.says or "no verdict")
+        if verdict.reply is None:
+            says = "no verdict: too long to be read whole, so not asked"
+        elif not verdict.says:
+            unreadable = True
+        say(f"{_name_of(verdict.task, verdict.epoch)}: {says}")
     counts = (
         f"{figures['same']} the same, {figures['different']} different, "
         f"{figures['none']} without a verdict"
     )
     click.echo(f"solved: {figures['solved']} of {figures['episodes']}, which no judge changes")
     click.echo(f"judged: {figures['ambiguous']} ambiguous: {counts}")
-    if any(verdict.reply is not None and verdict.says is None for verdict in verdicts):
+    if unreadable:
         click.echo(
             f"unreadable replies are kept too: to ask again, remove {run}/judged/replies.jsonl"
         )

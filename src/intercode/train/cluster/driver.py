@@ -257,7 +257,7 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
                 self.quarantined[key] = reason = (
                     f"its host ended {STRIKES} times ({names}), at last: {why}"
                 )
-                task, seed = self._tasks[key[0]], episode_seed(self._evaluation.seed, *key)
+                task, seed = self._tasks[key[0]], episode_seed(self._evaluation.options.seed, *key)
                 text = f"sandbox: quarantined: {reason}"
                 failed = Episode(task.id, task.query, (), None, False, None, split=task.split)
                 yield replace(failed, epoch=key[1], seed=seed, error=text)

@@ -142,7 +142,7 @@ class EpisodeHost:
                     self._results.put((task.id, epoch))
                     continue
                 try:
-                    strategy, run_seed = plan.agent.strategy, plan.seed
+                    strategy, run_seed = plan.agent.strategy, plan.options.seed
                     episode, _ = play_job(
                         env,
                         task,
