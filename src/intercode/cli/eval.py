@@ -84,7 +84,6 @@ def _run(
     resume: str | None,
     allow_code_change: bool,
     as_json: bool,
-    exclude_broken: bool,
     retry_errors: bool = True,
     **options: Any,
 ) -> None:
@@ -96,7 +95,7 @@ def _run(
     from intercode.runs.trust import settings_that_need_trust
 
     evaluation = Evaluation.plan(env, **options)
-    if exclude_broken:
+    if evaluation.options.exclude_broken:
         evaluation.exclude_broken()
     if left_out := evaluation.config.get("left_out"):
         _note(f"{len(left_out)} tasks are left out (run.json says why)")

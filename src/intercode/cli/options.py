@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
+from click import Context, Parameter
 
 from intercode.cli.completion import NAMES, completing
 from intercode.envs import ENVIRONMENTS, all_options, known_options
@@ -84,7 +85,7 @@ class Command(click.Command):
     environments' options that differ from their defaults, since each environment has other
     options."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         given = ctx.meta["intercode.given"] = set[str]()
         for name, value in self.make_parser(ctx).parse_args(args=list(args))[0].items():
             # other values are click's mark of a missing argument
@@ -92,7 +93,7 @@ class Command(click.Command):
                 given.add(name)
         return super().parse_args(ctx, args)
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
         records: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
@@ -106,7 +107,7 @@ class Command(click.Command):
                 with formatter.section(title):
                     formatter.write_dl(records[title])
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: Context) -> Any:
         env = ctx.params.get("env")
         for param in self.params:
             if not isinstance(param, _WorldOption):
@@ -161,7 +162,7 @@ def stack(*options: Decorator) -> Decorator:
     return decorate
 
 
-def own_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+def own_name(context: Context, parameter: Parameter, name: str | None) -> str | None:
     """Return `name`; if it may name a module, make the working folder importable. Note ENV for
     errors."""
     if name is None:
@@ -173,7 +174,7 @@ def own_name(context: click.Context, parameter: click.Parameter, name: str | Non
     return name
 
 
-def _env(context: click.Context, argument: click.Parameter, name: str | None) -> str | None:
+def _env(context: Context, argument: Parameter, name: str | None) -> str | None:
     if name is not None:
         return own_name(context, argument, name)
     otherwise = ""
@@ -244,8 +245,8 @@ def _click_option(
 
 def _read(
     kind: str | Callable[[str], Any],
-    context: click.Context,
-    option: click.Parameter,
+    context: Context,
+    option: Parameter,
     text: str | None,
 ) -> Any:
     if text is None:
@@ -256,7 +257,7 @@ def _read(
         raise click.BadParameter(str(error)) from error
 
 
-def _reward(context: click.Context, option: click.Parameter, name: str) -> Any:
+def _reward(context: Context, option: Parameter, name: str) -> Any:
     if ":" not in name:  # the environment knows its rewards by name
         return name
     from intercode.envs.rewards import NamedReward
@@ -267,7 +268,7 @@ def _reward(context: click.Context, option: click.Parameter, name: str) -> Any:
     return NamedReward(name, reward) if callable(reward) else reward
 
 
-def _shard(context: click.Context, option: click.Parameter, text: str) -> Any:
+def _shard(context: Context, option: Parameter, text: str) -> Any:
     from intercode.runner.shards import Shard
 
     return Shard.parse(text)
@@ -320,9 +321,7 @@ json_flag = click.option(
 )
 
 
-def _stored_options(
-    context: click.Context, option: click.Parameter, folder: str | None
-) -> str | None:
+def _stored_options(context: Context, option: Parameter, folder: str | None) -> str | None:
     """Take the options that the user leaves out from the run in `folder`, if it holds a run."""
     if folder is None or not os.path.exists(os.path.join(folder, "run.json")):
         return folder
@@ -353,7 +352,7 @@ def _stored_options(
     return folder
 
 
-def _one_folder(context: click.Context, option: click.Parameter, folder: str | None) -> str | None:
+def _one_folder(context: Context, option: Parameter, folder: str | None) -> str | None:
     resumed: str | None = context.params["resume"]
     if folder and resumed and folder != resumed:
         raise UsageError(

@@ -4,8 +4,7 @@ execute and score them again."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -25,9 +24,6 @@ from intercode.errors import UsageError
 from intercode.options import RunOptions
 from intercode.plugins import find_own_modules
 from intercode.reading import present, read_entries
-
-if TYPE_CHECKING:
-    from intercode.types import Episode
 
 
 @click.command(cls=shared.Command)
@@ -66,9 +62,9 @@ def report(
             raise shared.lacks_viewer("--html", error) from error
         if present(html) == "file" and not html.lower().endswith((".html", ".htm")):
             raise UsageError(f"{html} exists and is not a page; name a file that ends in .html")
-    loaded = list[tuple[dict[str, Any], Sequence[Episode]]]()
+    loaded = []
     for folder in runs:
-        loaded += read_entries(runs_in(folder), load_run)
+        loaded += list(read_entries(runs_in(folder), load_run))
     require_comparable([config for config, _ in loaded], force=force)
     figured = [(config, lean(episodes)) for config, episodes in loaded]
     whole = side_by_side(figured)

@@ -34,6 +34,7 @@ from intercode.language import Language
 from intercode.report.summary import (
     Z95,
     Config,
+    column,
     grouped,
     groups,
     hardness_order,
@@ -150,7 +151,7 @@ def actions(scored: Sequence[Episode], language: Language) -> Record:
         ),
         "cut_off": mean(map(is_cut_off, turns)),
         "refused": mean(map(is_refused, turns)),
-        "timed_out": mean(turn.timed_out for turn in turns),
+        "timed_out": mean(column(turns, "timed_out")),
         "repeated": mean(_flat(map(find_repeats, by_episode))),
     }
     for name in KINDS:
@@ -209,13 +210,14 @@ def limits(scored: Sequence[Episode]) -> dict[str, dict[str, int]]:
 
 def per_solved(episodes: Sequence[Episode]) -> dict[str, float | None]:
     """Return what all episodes spent, divided by the number of solved ones."""
-    solved = sum(episode.success for episode in episodes)
-    turns = [turn for episode in episodes for turn in episode.turns]
-    tokens = sum(turn.usage.prompt_tokens + turn.usage.completion_tokens for turn in turns)
+    solved = sum(column(episodes, "success"))
+    turns = list(_flat(column(episodes, "turns")))
+    usages = column(turns, "usage")
+    tokens = sum(column(usages, "prompt_tokens")) + sum(column(usages, "completion_tokens"))
     return {
         "tokens": ratio(tokens, solved),
-        "cost": ratio(sum(turn.usage.cost for turn in turns), solved),
-        "seconds": ratio(sum(turn.seconds for turn in turns), solved),
+        "cost": ratio(sum(column(usages, "cost")), solved),
+        "seconds": ratio(sum(column(turns, "seconds")), solved),
     }
 
 
@@ -288,7 +290,7 @@ def category_of(config: Config, episode: Episode, answers: Set[str] = frozenset(
             return "refused"
         if "program" not in episode.outcomes:  # what a program executed is not recorded
             return "never ran"
-    if _half(turn.timed_out for turn in executed):
+    if _half(column(executed, "timed_out")):
         return "out of time"
     if executed and all(map(is_error, executed)):
         return "only errors"
@@ -327,7 +329,7 @@ def _ran_out_of_turns(config: Config, episode: Episode) -> bool:
     # older versions wrote "turns" for an agent that stopped with turns left as well
     limit = config.get("turns")
     played = len(counted_turns(episode))
-    return not isinstance(limit, int) or played >= limit or any(t.forced for t in episode.turns)
+    return not isinstance(limit, int) or played >= limit or any(column(episode.turns, "forced"))
 
 
 def _wrong_part(failed: object) -> str:
@@ -463,11 +465,11 @@ def compare(a: ConfigAndEpisodes, b: ConfigAndEpisodes) -> Record | None:
 def paired(pairs: Sequence[Pair]) -> Record:
     """Return both rates, the difference (second minus first) with its 95 % interval, and the
     p-value of no difference."""
-    count, differences = len(pairs), [pair.difference for pair in pairs]
+    count, differences = len(pairs), column(pairs, "difference")
     return {
         "tasks": count,
-        "rate_a": float(sum(pair.a for pair in pairs) / count),
-        "rate_b": float(sum(pair.b for pair in pairs) / count),
+        "rate_a": float(sum(column(pairs, "a")) / count),
+        "rate_b": float(sum(column(pairs, "b")) / count),
         "difference": float(sum(differences) / count),
         "ci95": interval_of_difference(differences),
         "p_value": sign_flip_test(differences),
@@ -495,7 +497,7 @@ def sign_flip_test(differences: Sequence[Fraction]) -> float:
     Exact, except that shares finer than 1/FINEST are rounded. If all differences are −1, 0 or 1 it
     is McNemar's exact test.
     """
-    grain = min(FINEST, lcm(*(d.denominator for d in differences)))
+    grain = min(FINEST, lcm(*column(differences, "denominator")))
     steps = [round(d * grain) for d in differences if d]
     chance = np.ones(1)  # of each sum, from −Σ|steps| to Σ|steps|
     for step in map(abs, steps):
@@ -512,6 +514,6 @@ def _shares(episodes: Sequence[Episode]) -> dict[str, tuple[str, Fraction]]:
     shares = {}
     scored = [episode for episode in episodes if episode.reward is not None]
     for task, attempts in grouped(scored, attrgetter("task")).items():
-        solved = sum(episode.success for episode in attempts)
+        solved = sum(column(attempts, "success"))
         shares[task] = attempts[0].query, Fraction(solved, len(attempts))
     return shares

@@ -4,6 +4,7 @@ a separate file has its own, on white."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -115,7 +116,7 @@ def _y(percent: float) -> float:
 
 
 def _lines(chart: Chart) -> str:
-    places = sorted({at for points in chart.series.values() for at, _ in points})
+    places = sorted(dict(chain.from_iterable(chart.series.values())))
     first, last = places[0], places[-1]
 
     def x(at: int) -> float:

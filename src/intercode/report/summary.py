@@ -29,7 +29,7 @@ from intercode.report.transcript import State, state_of
 from intercode.report.turns import counted_turns
 from intercode.rescoring.recordings import load_recording
 from intercode.runs.store import stream_run
-from intercode.types import Episode, Turn
+from intercode.types import Episode
 
 Z95 = 1.959963984540054
 
@@ -74,7 +74,7 @@ class EpisodeRow(NamedTuple):
             len(counted_turns(episode)),
             used.prompt_tokens + used.completion_tokens,
             used.cost,
-            sum(turn.seconds for turn in episode.turns),
+            sum(column(episode.turns, "seconds")),
             robust,
             asks,
         )
@@ -136,13 +136,13 @@ FIGURES = (
         "n",
         episodes_of,
         "episodes",
-        lambda rows, scored: len(scored) + sum(row.state == "fault" for row in rows),
+        lambda rows, scored: len(scored) + column(rows, "state").count("fault"),
     ),
     Figure(
         "success %",
         lambda figures: number(figures["success_rate"], 100),
         "success_rate",
-        lambda rows, scored: mean(row.success for row in scored),
+        lambda rows, scored: mean(column(scored, "success")),
     ),
     Figure(
         "95 %",
@@ -167,7 +167,7 @@ FIGURES = (
         "mean turns",
         lambda figures: number(figures["mean_turns"]),
         "mean_turns",
-        lambda rows, scored: mean(row.turns for row in scored),
+        lambda rows, scored: mean(column(scored, "turns")),
     ),
     Figure(
         "asks (solved, failed)",  # mean questions to the user in tasks that take them
@@ -180,25 +180,25 @@ FIGURES = (
         "errors",
         lambda figures: str(figures["errors"]),
         "errors",
-        lambda rows, scored: sum(row.state == "fault" for row in rows),
+        lambda rows, scored: column(rows, "state").count("fault"),
     ),
     Figure(
         "action s",
         lambda figures: number(figures["seconds"]) if figures["seconds"] else "0",
         "seconds",
-        lambda rows, scored: round(sum(row.seconds for row in rows), 3),
+        lambda rows, scored: round(sum(column(rows, "seconds")), 3),
     ),
     Figure(
         "total tokens",
         lambda figures: str(figures["tokens"]),
         "tokens",
-        lambda rows, scored: sum(row.tokens for row in rows),
+        lambda rows, scored: sum(column(rows, "tokens")),
     ),
     Figure(
         "total cost $",
         lambda figures: f"{figures['cost']:.4f}" if figures["cost"] else "–",
         "cost",
-        lambda rows, scored: round(sum(row.cost for row in rows), 6),
+        lambda rows, scored: round(sum(column(rows, "cost")), 6),
     ),
 )
 """The figures of a run, in the order of the columns. `seconds` is the time spent executing actions,
@@ -282,18 +282,16 @@ def require_names(path: Path, config: Config) -> None:
 def lean(episodes: Iterable[Episode]) -> list[Episode]:
     """Return what figures need of the episodes, since a run may be larger than memory: without
     messages, replies and samples, and with `shortened` outputs."""
-    shortened_episodes = []
+    lean_episodes = []
     for episode in episodes:
+        turns = []
+        for turn in episode.turns:
+            output = shortened(turn.observation)
+            bare = replace(turn, ask=None, reply=None, thought=None, reasoning=None, calls=None)
+            turns.append(replace(bare, observation=output, sample=None))
         outcomes = {key: value for key, value in episode.outcomes.items() if key == "failed"}
-        turns = tuple(map(_lean_turn, episode.turns))
-        shortened_episodes.append(replace(episode, turns=turns, outcomes=outcomes))
-    return shortened_episodes
-
-
-def _lean_turn(turn: Turn) -> Turn:
-    output = shortened(turn.observation)
-    texts = replace(turn, ask=None, reply=None, thought=None, observation=output, reasoning=None)
-    return replace(texts, calls=None, sample=None)
+        lean_episodes.append(replace(episode, turns=tuple(turns), outcomes=outcomes))
+    return lean_episodes
 
 
 def summary(config: Config, episodes: Sequence[Episode]) -> Summary:
@@ -305,7 +303,7 @@ def summary(config: Config, episodes: Sequence[Episode]) -> Summary:
     rows = [EpisodeRow.of(episode, config) for episode in episodes]
     scored = [row for row in rows if row.reward is not None]
     values = figures(config, rows)
-    if any(row.epoch for row in scored):
+    if any(column(scored, "epoch")):
         values |= {"pass_at_k": pass_at_k(scored), "pass_hat_k": pass_hat_k(scored)}
     if levels := groups(config.get("hardness") or {}, scored):
         values["by_hardness"] = levels
@@ -323,7 +321,7 @@ def groups(labels: Mapping[str, str], scored: Sequence[Scored]) -> dict[str, Sum
         episodes = by_label[label]
         rows[label] = {
             "episodes": len(episodes),
-            "success_rate": mean(episode.success for episode in episodes),
+            "success_rate": mean(column(episodes, "success")),
             "ci95": interval(episodes),
         }
     return rows
@@ -385,9 +383,13 @@ def wilson(rate: float, count: float) -> tuple[float, float]:
     z2 = Z95 * Z95 / count
     middle = (rate + z2 / 2) / (1 + z2)
     half = Z95 / (1 + z2) * sqrt(rate * (1 - rate) / count + z2 / (4 * count))
+    low, high = max(0.0, middle - half), min(1.0, middle + half)
     # exact at 0 and 1, despite rounding
-    low = max(0.0, middle - half) if rate else 0.0
-    return low, 1.0 if rate == 1 else min(1.0, middle + half)
+    if rate == 0:
+        low = 0.0
+    if rate == 1:
+        high = 1.0
+    return low, high
 
 
 def pass_at_k(scored: Sequence[Scored]) -> dict[str, Summary]:
@@ -428,9 +430,11 @@ def _by_k(scored: Sequence[Scored], chance: Callable[[int, int, int], float]) ->
 
 def _by_task(scored: Sequence[Scored]) -> list[tuple[int, int]]:
     """Return the episodes and the solved ones of each task."""
-    sizes = Counter(episode.task for episode in scored)
-    solved = Counter(episode.task for episode in scored if episode.success)
-    return [(size, solved[task]) for task, size in sizes.items()]
+    counts: dict[str, tuple[int, int]] = {}
+    for episode in scored:
+        size, solved = counts.get(episode.task, (0, 0))
+        counts[episode.task] = size + 1, solved + episode.success
+    return list(counts.values())
 
 
 def _independent(rate: float, variance: float, tasks: int) -> float:
@@ -463,6 +467,11 @@ def _tools(userland: object) -> Mapping[str, object]:
     if not isinstance(userland, Mapping):
         return {"userland": userland}
     return {name: version for name, version in userland.items() if name != "id"}
+
+
+def column(entries: Iterable[object], name: str) -> list[Any]:
+    """Return an attribute of each entry."""
+    return [getattr(entry, name) for entry in entries]
 
 
 def mean(values: Iterable[float]) -> float | None:

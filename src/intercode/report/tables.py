@@ -97,7 +97,7 @@ def overview(summaries: Sequence[Summary]) -> Iterator[Section]:
 
 
 def _hardness_rows(runs: Sequence[tuple[Summary, str]]) -> list[Row]:
-    levels = {level for run, _ in runs for level in run.get("by_hardness", ())}
+    levels = set().union(*(run.get("by_hardness", ()) for run, _ in runs))
     rows = []
     for run, label in runs:
         row = {"run": label}

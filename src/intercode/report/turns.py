@@ -30,7 +30,9 @@ KINDS: Sequence[str] = get_args(Kind)
 
 def task_order(task: str) -> tuple[int, str]:
     """Return a key that sorts the ids of tasks: numbers by value, then names."""
-    return (int(task), "") if task.isdecimal() else (sys.maxsize, task)
+    if task.isdecimal():
+        return int(task), ""
+    return sys.maxsize, task
 
 
 def counted_turns(episode: Episode) -> list[Turn]:

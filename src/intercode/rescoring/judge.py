@@ -18,7 +18,7 @@ import json
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from string import Template
@@ -27,6 +27,7 @@ from typing import Any, Literal, NamedTuple
 from intercode.env import InterCodeEnv
 from intercode.errors import StoreError, UsageError
 from intercode.models import Model
+from intercode.options import Settings
 from intercode.rescoring.rescore import options_of, rebuild, require_data, require_same, taken_from
 from intercode.runner.episode_model import EpisodeModel
 from intercode.runner.reply_cache import ReplyCache
@@ -112,11 +113,11 @@ def summary(
 
 def _verdicts(
     run: Path,
-    then: Mapping[str, Any],
+    then: Settings,
     ambiguous: Iterable[Episode],
     model: Model,
     force: bool,
-    options: Mapping[str, Any],
+    options: Settings,
 ) -> Iterator[JudgeVerdict]:
     factory = rebuild(run, str(then["env"]), options, "exact")
     require_same(then, factory.facts(), force)

@@ -12,7 +12,7 @@ setting):
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +23,7 @@ from intercode.agents import SUBMIT
 from intercode.agents.code import unfenced
 from intercode.doors import part
 from intercode.errors import DataError, UsageError
-from intercode.options import split_agent
+from intercode.options import Settings, split_agent
 from intercode.reading import LARGEST, parse_json, present, read_text
 from intercode.runs.store import stream_run
 from intercode.types import Episode, Task
@@ -35,7 +35,7 @@ class Recording:
     observation is cut."""
 
     path: str
-    settings: Mapping[str, Any]
+    settings: Settings
     episodes: Sequence[Episode]
     shortened: bool = False
 
@@ -108,7 +108,7 @@ def load_recording(path: str | Path) -> Recording:
     return Recording(str(path), settings, episodes.at(first), shortened=True)
 
 
-def require_executable(path: object, settings: Mapping[str, Any]) -> None:
+def require_executable(path: object, settings: Settings) -> None:
     """Raise `UsageError` for a recording of a command-line agent, which acts by itself."""
     if split_agent(str(settings.get("agent")))[1].startswith("exec:"):
         raise UsageError(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from intercode.agents import replay as replay_agent
 from intercode.env import EnvFactory, InterCodeEnv
 from intercode.envs import environment_class, known_options, prepare
 from intercode.errors import DataError, UsageError
+from intercode.options import Settings
 from intercode.reading import present
 from intercode.rescoring.recordings import Recording, require_executable
 from intercode.runner.run import evaluate
@@ -187,7 +188,7 @@ def _row(now: Episode, then: Episode, how: str, differs: int | None) -> dict[str
     }
 
 
-def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(then: Settings, given: Settings) -> dict[str, Any]:
     """Return the environment's options of a run with settings `then`, without its reward; `given`
     replaces all but `KEPT_SETTINGS`. Raises `UsageError` without data."""
     options = {}
@@ -215,7 +216,7 @@ def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     return {name: value for name, value in options.items() if value}
 
 
-def require_data(then: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+def require_data(then: Settings, options: Settings) -> None:
     """Raise `UsageError` if the data of a run with settings `then` are not where they were."""
     data = options.get("data")
     if data and data == then.get("data_from") and not present(data):
@@ -225,12 +226,12 @@ def require_data(then: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         )
 
 
-def taken_from(options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def taken_from(options: Settings, given: Settings) -> dict[str, Any]:
     """Return the options that the command line did not give."""
     return {name: value for name, value in options.items() if not given.get(name)}
 
 
-def rebuild(run: str | Path, env: str, options: Mapping[str, Any], reward: str) -> EnvFactory:
+def rebuild(run: str | Path, env: str, options: Settings, reward: str) -> EnvFactory:
     """Return a factory with the data and the world of a run. Raises `UsageError` if they are not
     here."""
     try:
@@ -240,7 +241,7 @@ def rebuild(run: str | Path, env: str, options: Mapping[str, Any], reward: str) 
         raise UsageError(f"the world of {run} cannot be rebuilt here: {error} ({where})") from error
 
 
-def require_same(then: Mapping[str, Any], now: Mapping[str, Any], force: bool) -> None:
+def require_same(then: Settings, now: Settings, force: bool) -> None:
     """Raise `UsageError` if the facts `now` are not those of the run's settings `then`. `force`
     allows all but other data."""
     differing = {}

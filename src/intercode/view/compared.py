@@ -4,14 +4,14 @@ of each on each task."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from intercode.envs import all_options
 from intercode.options import SECTIONS
-from intercode.report.summary import Config, EpisodeRow, grouped, ratio
+from intercode.report.summary import Config, EpisodeRow, column, grouped, ratio
 from intercode.report.text import one_line
 from intercode.report.transcript import State
 
@@ -71,11 +71,31 @@ class TaskResult(NamedTuple):
         return ratio(self.solved, self.scored)
 
 
+def task_rows(
+    tasks: Sequence[str],
+    results: Sequence[Mapping[str, TaskResult]],
+    queries: Mapping[str, str],
+    url: Callable[[int, str], str],
+) -> list[dict[str, Any]]:
+    """Return the rows of a table of tasks × runs; `url` returns where the result of a run, by its
+    number, on a task leads."""
+    rows = []
+    for task in tasks:
+        cells = list[dict[str, Any] | None]()
+        for number, by_task in enumerate(results):
+            if task in by_task:
+                cells.append({"result": by_task[task], "url": url(number, task)})
+            else:
+                cells.append(None)
+        rows.append({"task": task, "id": "", "cells": cells, "query": queries.get(task, "")})
+    return rows
+
+
 def results_by_task(rows: Iterable[EpisodeRow]) -> dict[str, TaskResult]:
     """Return the result of each task."""
     results = {}
     for task, episodes in grouped(rows, attrgetter("task")).items():
         first = min(episodes, key=lambda row: (RANKS[row.state], row.epoch))
         scored = sum(row.reward is not None for row in episodes)
-        results[task] = TaskResult(first, scored, sum(row.success for row in episodes))
+        results[task] = TaskResult(first, scored, sum(column(episodes, "success")))
     return results

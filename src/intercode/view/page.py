@@ -24,7 +24,7 @@ from intercode.report.text import one_line
 from intercode.report.transcript import state_of, steps, verdict
 from intercode.report.turns import task_order
 from intercode.types import Episode
-from intercode.view.compared import RANKS, facts_of, results_by_task, settings
+from intercode.view.compared import RANKS, facts_of, results_by_task, settings, task_rows
 from intercode.view.pages import make_templates, style
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -71,8 +71,9 @@ class _Page:
         elif "comparison" in self.whole:
             compared = self.whole["comparison"]
             differences = list(tables.differences(compared))
-            for name in ("gained", "lost") if compared else ():
-                flips[name] = self._tasks([flip["task"] for flip in compared[name]])
+            if compared:
+                for name in ("gained", "lost"):
+                    flips[name] = self._tasks([flip["task"] for flip in compared[name]])
         excluded = []
         for name, run in zip(self.names, runs, strict=True):
             if run.get("excluded"):
@@ -100,7 +101,9 @@ class _Page:
         """Return where a figure of the overview leads."""
         run = self.names.index(row["run"]) if "run" in row else 0
         group = {"success %": "solved", "errors": "error"}.get(column, "")
-        return f"#{_group_id(run, group)}" if group in self.groups[run] else None
+        if group not in self.groups[run]:
+            return None
+        return f"#{_group_id(run, group)}"
 
     def _tasks(self, tasks: Sequence[str], *, named: bool = False) -> dict[str, Any]:
         """Return the rows of a table of tasks × runs, and how many tasks there are; if there are
@@ -109,34 +112,27 @@ class _Page:
         def solved(task: str) -> bool:
             return all(by_task[task].share == 1 for by_task in self.results if task in by_task)
 
-        chosen, rows = set(sorted(tasks, key=solved)[:_TASKS]), []
-        for task in tasks:
-            if task in chosen:
-                rows.append(
-                    {
-                        "task": task,
-                        "id": self.rows[task] if named else "",
-                        "cells": [self._cell(run, task) for run in range(len(self.runs))],
-                        "query": self.queries[task],
-                    }
-                )
+        chosen = set(sorted(tasks, key=solved)[:_TASKS])
+        shown = [task for task in tasks if task in chosen]
+        rows = task_rows(shown, self.results, self.queries, self._result_url)
+        if named:
+            for row in rows:
+                row["id"] = self.rows[row["task"]]
         return {"rows": rows, "count": len(tasks)}
 
-    def _cell(self, run: int, task: str) -> dict[str, Any] | None:
-        """Return the result of a run on a task, with a link to the transcript."""
-        if (result := self.results[run].get(task)) is None:
-            return None
-        cell = {"result": result, "url": ""}
-        if transcript := self.transcripts.get((run, task, result.first.epoch)):
-            cell["url"] = f"#{transcript[0]}"
-        return cell
+    def _result_url(self, run: int, task: str) -> str:
+        """Return the link to the transcript of a run's result on a task."""
+        epoch = self.results[run][task].first.epoch
+        transcript = self.transcripts.get((run, task, epoch))
+        return f"#{transcript[0]}" if transcript else ""
 
     def _run(self, number: int) -> dict[str, Any]:
         """Return the figures of a run in detail, and its episodes in groups."""
 
         def link(row: tables.Row, column: str) -> str | None:
-            is_count = column == "episodes" and "category" in row
-            return f"#{_group_id(number, row['category'])}" if is_count else None
+            if column != "episodes" or "category" not in row:
+                return None
+            return f"#{_group_id(number, row['category'])}"
 
         groups = []
         for name, episodes in self.groups[number].items():

@@ -23,7 +23,7 @@ from markupsafe import Markup, escape
 
 from intercode.errors import DataError
 from intercode.report import markup
-from intercode.report.summary import FIGURES, figures, grouped, hardness_order, number
+from intercode.report.summary import FIGURES, column, figures, grouped, hardness_order, number
 from intercode.report.tables import WORDS, figure_cells, minute, without_empty
 from intercode.report.text import LONGEST, count_of, one_line, visible
 from intercode.report.transcript import ShownTurn, first_difference, last_action, steps, verdict
@@ -31,7 +31,7 @@ from intercode.report.turns import task_order
 from intercode.runs.folders import RunFolder, others
 from intercode.runs.index import FACETS, SORTS
 from intercode.types import Episode, line_of, parents_of
-from intercode.view.compared import TaskResult, facts_of, results_by_task, settings
+from intercode.view.compared import TaskResult, facts_of, results_by_task, settings, task_rows
 
 ROWS = 100
 """Rows of a table on one page."""
@@ -113,12 +113,13 @@ class Pages:
         """Return the page of all runs. `q` chooses those with a word, `sort` orders them."""
         word, sort = params.get("q", ""), params.get("sort", _NEWEST)
         rows = [row for row in map(_run_row, runs) if word.lower() in " ".join(row.texts).lower()]
-        titles = set().union(*without_empty([row.figures for row in rows]))
+        titles = set().union(*without_empty(column(rows, "figures")))
         shown = [figure for figure in FIGURES if figure.title in titles]
-        numbers = [figure.key for figure in shown]
         columns = {"name": "run", **{name: name for name in _FACTS}}
         columns |= {figure.key: figure.title for figure in shown}
-        name = sort.removeprefix("-") if sort.removeprefix("-") in columns else "date"
+        name = sort.removeprefix("-")
+        if name not in columns:
+            name = "date"
         rows.sort(key=lambda row: row.order(name), reverse=sort.startswith("-"))
         return self._fill(
             "runs",
@@ -127,7 +128,7 @@ class Pages:
             columns=columns,
             facts=_FACTS,
             figures=shown,
-            numbers=numbers,
+            numbers=column(shown, "key"),
             word=word,
             sort=sort,
             default_sort=_NEWEST,
@@ -250,7 +251,7 @@ class Pages:
     def compare(self, runs: Sequence[RunFolder], params: Params) -> str:
         """Return a table of tasks × runs; `only=different` leaves out tasks that all runs solved
         equally often."""
-        names, only = [run.name for run in runs], params.get("only")
+        names, only = column(runs, "name"), params.get("only")
         results = [results_by_task(run.index.all()) for run in runs]
         tasks = sorted(set().union(*results), key=task_order)
         if only:
@@ -260,19 +261,13 @@ class Pages:
         queries = dict[str, str]()
         for run in reversed(runs):
             queries |= run.queries(shown)
-        rows, first = [], results[0]
-        for task in shown:
-            cells = list[dict[str, Any] | None]()
-            for run, by_task in zip(runs, results, strict=True):
-                if task not in by_task:
-                    cells.append(None)
-                    continue
-                result, beside = by_task[task], None
-                if run is not runs[0] and task in first:
-                    beside = f"{first[task].first.epoch}~{names[0]}"
-                url = self._episode_url(run, result.first._asdict(), beside=beside)
-                cells.append({"result": result, "url": url})
-            rows.append({"task": task, "id": "", "cells": cells, "query": queries.get(task, "")})
+
+        def url(number: int, task: str) -> str:
+            beside = None
+            if number and task in results[0]:
+                beside = f"{results[0][task].first.epoch}~{names[0]}"
+            row = results[number][task].first._asdict()
+            return self._episode_url(runs[number], row, beside=beside)
 
         def address(**changes: object) -> str:
             return self.url("compare", **{"run": names, "only": only, **changes})
@@ -282,10 +277,10 @@ class Pages:
             trail=[("compare", address())],
             names=names,
             only=only,
-            run_link=lambda row, column: self.url("run", row["run"]) if column == "run" else None,
+            run_link=lambda row, name: self.url("run", row["run"]) if name == "run" else None,
             figures=_compared_figures(runs, results),
-            settings=settings([run.config for run in runs]),
-            rows=rows,
+            settings=settings(column(runs, "config")),
+            rows=task_rows(shown, results, queries, url),
             count=len(tasks),
             page=page,
             last=last,
@@ -350,8 +345,10 @@ def _compared_figures(
         gained, lost = sum(by > 0 for by in changes), sum(by < 0 for by in changes)
         counts = {"shared tasks": len(changes), "tasks gained": gained, "tasks lost": lost}
         row = {"run": run.name, **figure_cells(run.figures())}
-        for name, count in counts.items():
-            row[name] = "–" if run is runs[0] else str(count)
+        if run is runs[0]:
+            row |= dict.fromkeys(counts, "–")
+        else:
+            row |= {name: str(count) for name, count in counts.items()}
         rows.append(row)
     return without_empty(rows, keep=("run", *counts))
 
@@ -400,8 +397,10 @@ def _page(params: Params, count: int) -> tuple[int, int]:
 def _result(run: RunFolder, episode: Episode, start: int | None) -> dict[str, Any]:
     """Return the verdict of a finished episode, the gold's command, and the turns that count."""
     golds, why = run.golds if start is not None else ({}, "")
-    commands = f'<p class="quiet">No gold is shown: {markup.text(why)}.</p>' if why else ""
-    if gold := golds.get(episode.task):
+    commands = ""
+    if why:
+        commands = f'<p class="quiet">No gold is shown: {markup.text(why)}.</p>'
+    elif gold := golds.get(episode.task):
         commands = markup.commands(gold, last_action(episode), run.language)
     return {
         "finished": start is not None,
@@ -439,7 +438,9 @@ def _strip(all_steps: Sequence[ShownTurn], word: str) -> list[tuple[ShownTurn, b
         hits += hit
         if hit or (step.number - 1) % every == 0:
             strip.append((step, hit))
-    return strip if hits or len(all_steps) > 4 else []
+    if not hits and len(all_steps) <= 4:
+        return []
+    return strip
 
 
 def _windows(all_steps: Sequence[ShownTurn]) -> list[list[ShownTurn]]:
@@ -500,8 +501,10 @@ def _exact(value: str | None) -> Markup:
 
 
 def _epoch(epoch: int) -> str:
-    return f" epoch {epoch}" if epoch else ""
+    return f" epoch {epoch}" * bool(epoch)
 
 
 def whole_number(value: str | None) -> int:
-    return int(value) if value and value.isdecimal() and len(value) < 10 else 0
+    if not value or not value.isdecimal() or len(value) >= 10:
+        return 0
+    return int(value)
