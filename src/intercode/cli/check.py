@@ -17,7 +17,7 @@ _NAMED = 8
 """Tasks that a line names."""
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("env", callback=shared.own_name, shell_complete=completing("env"))
 @shared.world()
 @shared.declared(RunOptions, "task")
@@ -98,16 +98,15 @@ def _print_issues(result: dict[str, Any], unplayed: str) -> None:
 
     for severity in ("broken", "suspicious"):
         for issue in result[severity]:
-            say(f"task {issue['task']}: {severity}, {issue['kind']}: {issue['why']}")
+            say("task {task}: {severity}, {kind}: {why}".format(severity=severity, **issue))
     tasks = count_of(result["tasks"], "task")
     if result["gold_ok"] is None:
         click.echo(f"{tasks}: only the texts were read")
         return
-    line = (
-        f"{tasks}{unplayed}: "
-        f"gold succeeds on {result['gold_ok']}, {result['nondeterministic']} differ between two "
-        f"executions, doing nothing succeeds on {result['noop_paid']}"
-    )
+    line = f"{tasks}{unplayed}: " + (
+        "gold succeeds on {gold_ok}, {nondeterministic} differ between two executions, "
+        "doing nothing succeeds on {noop_paid}"
+    ).format_map(result)
     if "hacks_paid" in result:
         line += f", hacks of the tests paid: {len(result['hacks_paid'])}"
     click.echo(line)

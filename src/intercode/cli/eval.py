@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from intercode.types import Episode
 
 
-@click.command("eval", cls=shared.Command)
+@shared.command("eval")
 @shared.env_argument
 @shared.world()
 @shared.declared(RunOptions)
@@ -46,7 +46,7 @@ def eval_command(env: str, **options: Any) -> None:
     _run(env, **options)
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("predictions", type=shared.EXISTING_FILE)
 @click.option(
     "--env",

@@ -122,6 +122,9 @@ class Command(click.Command):
         return super().invoke(ctx)
 
 
+command = functools.partial(click.command, cls=Command)
+
+
 class _WorldOption(click.Option):
     """An option of `environments`; `unset` is its default."""
 

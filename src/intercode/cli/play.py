@@ -50,7 +50,7 @@ FULL_SCREEN = frozenset(
 _WHY = {"agent_fault": ", since the sandbox did not survive", "turns": ", since no turns are left"}
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @shared.env_argument
 @shared.world()
 @shared.declared(RunOptions, "task", "turns", "seed", turns=100)

@@ -26,7 +26,7 @@ from intercode.plugins import find_own_modules
 from intercode.reading import present, read_entries
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("runs", nargs=-1, required=True, type=shared.RUN_PATH, metavar="RUN...")
 @click.option(
     "--force",
@@ -93,7 +93,7 @@ def report(
         show_reasons(episodes, f" in {config['run']}" * (len(loaded) > 1))
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("log", type=shared.RUN_PATH)
 @click.option(
     "--env", callback=shared.own_name, metavar="ENV", help=f"{shared.ENV_HELP} [the recording's]"
@@ -123,13 +123,11 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
         print_json(result)
         return
     for row in result["disagreements"]:
-        say(
-            f"task {row['task']} turn {row['turn']}: "
-            f"{row['recorded']} then, {row['replayed']} now: {row['action']!r}"
-        )
+        line = "task {task} turn {turn}: {recorded} then, {replayed} now: {action!r}"
+        say(line.format_map(row))
     rewards, before = "no rewards are recorded", "unknown"
-    if (agreement := result["agreement"]) is not None:
-        rewards = f"{result['agree']} of {result['turns']} rewards agree ({agreement:.1%})"
+    if result["agreement"] is not None:
+        rewards = "{agree} of {turns} rewards agree ({agreement:.1%})".format_map(result)
         before = f"{result['recorded_success_rate']:.1%}"
     click.echo(
         f"{rewards}, {result['observations_equal']} observations are equal; success "
@@ -137,7 +135,7 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     )
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("runs", nargs=-1, required=True, type=shared.EXISTING_FOLDER, metavar="RUN...")
 @click.option(
     "--out",
@@ -178,7 +176,7 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
     sys.exit(1 if missing else 0)
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("run", type=shared.EXISTING_FOLDER)
 @click.option(
     "--reward",
@@ -270,10 +268,10 @@ def _rescored(row: dict[str, Any]) -> str:
     name = _name_of(row["task"], row["epoch"])
     if row["reward"] is None:
         return f"{name}: {row['how']}, no result: {row['error'] or 'cut off'}"
-    line = f"{name}: {row['how']}, {row['recorded']:.2f} then, {row['reward']:.2f} now"
+    line = "{how}, {recorded:.2f} then, {reward:.2f} now"
     if row["differs"] is not None:
-        line += f" (turn {row['differs']} printed something else)"
-    return line
+        line += " (turn {differs} printed something else)"
+    return f"{name}: {line.format_map(row)}"
 
 
 def _name_of(task: str, epoch: int) -> str:
@@ -299,12 +297,12 @@ def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, A
         elif not verdict.says:
             unreadable = True
         say(f"{_name_of(verdict.task, verdict.epoch)}: {says}")
-    counts = (
-        f"{figures['same']} the same, {figures['different']} different, "
-        f"{figures['none']} without a verdict"
+    lines = (
+        "solved: {solved} of {episodes}, which no judge changes\n"
+        "judged: {ambiguous} ambiguous: {same} the same, {different} different, "
+        "{none} without a verdict"
     )
-    click.echo(f"solved: {figures['solved']} of {figures['episodes']}, which no judge changes")
-    click.echo(f"judged: {figures['ambiguous']} ambiguous: {counts}")
+    click.echo(lines.format_map(figures))
     if unreadable:
         click.echo(
             f"unreadable replies are kept too: to ask again, remove {run}/judged/replies.jsonl"

@@ -26,7 +26,7 @@ _LEAST = 20
 """Columns of a query in a list, at least."""
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("run", type=shared.RUN_PATH, metavar="RUN|FOLDER")
 @click.argument("tasks", nargs=-1, metavar="[TASK...]")
 @click.option("--failed", is_flag=True, help="Only episodes that were scored and not solved.")

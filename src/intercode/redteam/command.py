@@ -13,7 +13,7 @@ from intercode.cli.output import bar, print_json, say, show_tables
 from intercode.options import RunOptions
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("env", callback=shared.own_name, shell_complete=completing("env"))
 @shared.world()
 @shared.declared(RunOptions, "workers")

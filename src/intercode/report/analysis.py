@@ -40,6 +40,7 @@ from intercode.report.summary import (
     hardness_order,
     mean,
     ratio,
+    scored_of,
     summary,
 )
 from intercode.report.text import shortened
@@ -90,7 +91,7 @@ def side_by_side(runs: Sequence[ConfigAndEpisodes]) -> Record:
 def analysis(config: Config, episodes: Sequence[Episode]) -> Record:
     """Return what `report --json` adds to the summary. Shares are in [0, 1]; None if there is
     nothing to count."""
-    scored = [episode for episode in episodes if episode.reward is not None]
+    scored = scored_of(episodes)
     solved = [episode for episode in scored if episode.success]
     failed = [episode for episode in scored if not episode.success]
     language = language_of(config)
@@ -512,7 +513,7 @@ def sign_flip_test(differences: Sequence[Fraction]) -> float:
 def _shares(episodes: Sequence[Episode]) -> dict[str, tuple[str, Fraction]]:
     """Return the query and the share of successes of each task."""
     shares = {}
-    scored = [episode for episode in episodes if episode.reward is not None]
+    scored = scored_of(episodes)
     for task, attempts in grouped(scored, attrgetter("task")).items():
         solved = sum(column(attempts, "success"))
         shares[task] = attempts[0].query, Fraction(solved, len(attempts))

@@ -14,7 +14,7 @@ from html import escape
 from typing import Any
 
 from intercode.language import Language
-from intercode.report.text import LONGEST, ends_of, visible
+from intercode.report.text import LONGEST, count_of, ends_of, visible
 from intercode.report.transcript import (
     MARKS,
     Block,
@@ -28,7 +28,6 @@ from intercode.report.transcript import (
     State,
     content_of,
 )
-from intercode.types import Message
 
 _LINES = 200
 """Lines of an answer that a verdict shows."""
@@ -95,7 +94,11 @@ def turn(
 
     facts = "".join(f'<span class="fact">{text(fact)}</span>' for fact in step.facts)
     html = f'<header><a class="number" href="#{anchor}{number}">{step.title}</a> {facts}</header>'
-    html += _messages(step.messages)
+    if messages := step.messages:
+        summary, content = f"{count_of(len(messages), 'new message')} to the model", ""
+        for message in messages:
+            content += f"<h4>{text(message['role'])}</h4><pre>{bounded(content_of(message))}</pre>"
+        html += _folded(summary, content, ' class="messages"')
     if reasoning := step.reasoning:
         summary = f"reasoning ({len(reasoning):,} characters)"
         html += _folded(summary, pre("reasoning", "reasoning", reasoning))
@@ -128,16 +131,6 @@ def turn(
 
 def _folded(summary: str, content: str, attributes: str = "") -> str:
     return f"<details{attributes}><summary>{summary}</summary>{content}</details>"
-
-
-def _messages(messages: Sequence[Message]) -> str:
-    if not messages:
-        return ""
-    summary = f"{len(messages)} new message{'s' * (len(messages) > 1)} to the model"
-    content = ""
-    for message in messages:
-        content += f"<h4>{text(message['role'])}</h4><pre>{bounded(content_of(message))}</pre>"
-    return _folded(summary, content, ' class="messages"')
 
 
 def verdict(result: EpisodeVerdict, language: Language) -> str:

@@ -85,6 +85,7 @@ class EpisodeRow(NamedTuple):
 
 
 Scored = Episode | EpisodeRow
+Row = TypeVar("Row", Episode, EpisodeRow)
 
 
 class Figure(NamedTuple):
@@ -208,7 +209,7 @@ without the time of the model. Means are over scored episodes, and None if there
 def figures(config: Config, rows: Sequence[EpisodeRow]) -> Summary:
     """Return the run's settings, and its `FIGURES` by key; for an unfinished run also how many
     episodes are `planned`."""
-    scored = [row for row in rows if row.reward is not None]
+    scored = scored_of(rows)
     values: Summary = {key: config.get(key) for key in ("run", "env", "agent", "model", "reward")}
     values["agent"] = split_agent(str(values["agent"]))[0] or values["agent"]
     for figure in FIGURES:
@@ -301,7 +302,7 @@ def summary(config: Config, episodes: Sequence[Episode]) -> Summary:
     all.
     """
     rows = [EpisodeRow.of(episode, config) for episode in episodes]
-    scored = [row for row in rows if row.reward is not None]
+    scored = scored_of(rows)
     values = figures(config, rows)
     if any(column(scored, "epoch")):
         values |= {"pass_at_k": pass_at_k(scored), "pass_hat_k": pass_hat_k(scored)}
@@ -310,6 +311,10 @@ def summary(config: Config, episodes: Sequence[Episode]) -> Summary:
     if "excluded" in config:
         values["excluded"] = list(config["excluded"])
     return values
+
+
+def scored_of(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row.reward is not None]
 
 
 def groups(labels: Mapping[str, str], scored: Sequence[Scored]) -> dict[str, Summary]:

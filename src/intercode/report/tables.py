@@ -298,7 +298,7 @@ def sentences(analysis: Config) -> Iterator[str]:
     if analysis["limits"]:
         hits = []
         for name, hit in analysis["limits"].items():
-            hits.append(f"{name} in {hit['turns']} turns of {hit['episodes']} episodes")
+            hits.append("{} in {turns} turns of {episodes} episodes".format(name, **hit))
         yield f"Limits of the sandbox were hit: {'; '.join(hits)}."
     if spent["tokens"]:
         price = f" and ${spent['cost']:.4f}" if spent["cost"] else ""
@@ -306,13 +306,13 @@ def sentences(analysis: Config) -> Iterator[str]:
             f"All episodes together spent {spent['tokens']:.0f} tokens{price} for each solved one."
         )
     for judged in analysis.get("judged", ()):
-        unclear = f", {judged['none']} unclear" * bool(judged["none"])
-        yield (
-            f"{judged['ambiguous']} refused answers are ambiguous. "
-            f"The judge {judged['judge']} read {judged['asked']} of them: {judged['same']} equal "
-            f"to the gold, {judged['different']} different{unclear} (it agrees with the reward in "
-            f"{number(judged['agrees'], 100)} %). No other figure counts these verdicts."
+        unclear = ", {none} unclear" * bool(judged["none"])
+        sentence = (
+            "{ambiguous} refused answers are ambiguous. The judge {judge} read {asked} of them: "
+            f"{{same}} equal to the gold, {{different}} different{unclear} (it agrees with the "
+            f"reward in {number(judged['agrees'], 100)} %). No other figure counts these verdicts."
         )
+        yield sentence.format_map(judged)
 
 
 def minute(date: object) -> str:

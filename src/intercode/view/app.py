@@ -68,11 +68,19 @@ _ALIVE = 15.0
 """Seconds after which an event without content shows whether the reader is still there."""
 
 
-def make_app(
-    paths: Sequence[Path], token: str, hosts: Sequence[str], data: str | None
-) -> Starlette:
-    """Return the viewer of the runs in `paths` as an ASGI application. Raises `UsageError` if there
-    is none."""
+def serve(
+    paths: Sequence[Path],
+    host: str,
+    port: int,
+    ready: Callable[[str], object],
+    data: str | None = None,
+) -> None:
+    """Serve the viewer of the runs in `paths` until Ctrl-C; `ready` gets its address, `data` is
+    where the data of the runs are now. Raises `UsageError` without a run, `OSError` for a used
+    port."""
+    token, hosts = secrets.token_urlsafe(16), ["*"]
+    if web.is_loopback(host):
+        hosts = ["localhost", "127.0.0.1", "[::1]", host]
     viewer = _Viewer(RunFolders(paths, data), Pages(f"/{token}"))
     episode, text, record = (f"/run/{{name:path}}/{part}" for part in PARTS)
     page = [
@@ -86,31 +94,15 @@ def make_app(
         Route("/view.css", viewer.style),
         Route("/view.js", viewer.script),
     ]
-    return Starlette(
+    app = Starlette(
         routes=[Mount(f"/{token}", routes=page)],
         middleware=[
             Middleware(_Headers),
-            Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
+            Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
             Middleware(GZipMiddleware, minimum_size=2000, compresslevel=4),
         ],
         exception_handlers={HTTPException: viewer.refuse, IntercodeError: viewer.report_fault},
     )
-
-
-def serve(
-    paths: Sequence[Path],
-    host: str,
-    port: int,
-    ready: Callable[[str], object],
-    data: str | None = None,
-) -> None:
-    """Serve the viewer until Ctrl-C; `ready` gets its address, `data` is where the data of the runs
-    are now. Raises `UsageError` without a run, `OSError` for a used port."""
-    token = secrets.token_urlsafe(16)
-    hosts = ["*"]
-    if web.is_loopback(host):
-        hosts = ["localhost", "127.0.0.1", "[::1]", host]
-    app = make_app(paths, token, hosts, data)
     web.run(
         app,
         host,

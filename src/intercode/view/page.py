@@ -154,32 +154,29 @@ class _Page:
                 places.append((rank, number, at))
         for place, (_, number, at) in enumerate(sorted(places)):
             episode, anchor = self.runs[number][1][at], f"e{place}"
-            content = self._transcript(number, episode, anchor)
+            language = language_of(self.configs[number])
+            turns = []
+            for step in steps(episode):
+                turns.append(Markup(markup.turn(step, language, anchor=f"{anchor}t")))
+            half = _TURNS // 2 if len(turns) > _TURNS else len(turns)
+            content = self.templates.get_template("transcript.html").render(
+                id=anchor,
+                state=state_of(episode),
+                task=episode.task,
+                epoch=episode.epoch,
+                query=one_line(episode.query, 120),
+                whole_query=Markup(markup.bounded(episode.query)),
+                all_runs=self.rows[episode.task] if len(self.runs) > 1 else "",
+                verdict=Markup(markup.verdict(verdict(episode), language)),
+                beginning=turns[:half],
+                end=turns[half:][-half:],
+                count=len(turns),
+            )
             room -= len(content.encode())
             if room < 0:
                 break
             transcripts[number, episode.task, episode.epoch] = anchor, Markup(content)
         return transcripts
-
-    def _transcript(self, number: int, episode: Episode, anchor: str) -> str:
-        language = language_of(self.configs[number])
-        turns = []
-        for step in steps(episode):
-            turns.append(Markup(markup.turn(step, language, anchor=f"{anchor}t")))
-        half = _TURNS // 2 if len(turns) > _TURNS else len(turns)
-        return self.templates.get_template("transcript.html").render(
-            id=anchor,
-            state=state_of(episode),
-            task=episode.task,
-            epoch=episode.epoch,
-            query=one_line(episode.query, 120),
-            whole_query=Markup(markup.bounded(episode.query)),
-            all_runs=self.rows[episode.task] if len(self.runs) > 1 else "",
-            verdict=Markup(markup.verdict(verdict(episode), language)),
-            beginning=turns[:half],
-            end=turns[half:][-half:],
-            count=len(turns),
-        )
 
 
 def _groups(config: Config, episodes: Sequence[Episode]) -> dict[str, list[Episode]]:
