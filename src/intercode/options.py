@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from inspect import isfunction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 from intercode.errors import UsageError, did_you_mean
 from intercode.plugins import load_plugin
@@ -37,6 +37,7 @@ Settings = Mapping[str, Any]
 """The settings of a run, or options, by name."""
 SECTIONS = ("Tasks", "Environment", "Agent and model", "Reward", "Limits", "Run")
 """The headings of a command's help."""
+Session = Literal["persistent", "stateless"]
 NOTHING = r"(?!)"
 """A pattern that matches no text."""
 Kind = Literal["text", "texts", "flag", "count", "integer", "positive", "number", "path", "folder"]
@@ -228,11 +229,11 @@ class EnvOptions(Options):
         " did.",
         kind=tuple(PROTOCOLS),
     )  # fmt: skip
-    session: Literal["persistent", "stateless"] | None = option(
+    session: Session | None = option(
         None, "Environment",
         "Keep one shell for an episode, or start one for each action. [persistent; stateless with"
         " --protocol paper]",
-        kind=("persistent", "stateless"),
+        kind=get_args(Session),
     )  # fmt: skip
     reward: Any = option(
         None, "Reward",
@@ -278,7 +279,7 @@ class EnvOptions(Options):
         return user
 
     @property
-    def chosen_session(self) -> Literal["persistent", "stateless"]:
+    def chosen_session(self) -> Session:
         return self.session or find_protocol(self.protocol).session
 
     @property

@@ -26,9 +26,6 @@ class _Existing(click.Path):
     """The path of something that exists. The error says what a path is that cannot be looked at, or
     names a file of nearly that name."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(exists=True, **options)
-
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         from intercode.reading import present  # importing it takes as long as the rest of --help
 
@@ -41,8 +38,8 @@ class _Existing(click.Path):
         return super().convert(value, param, ctx)
 
 
-EXISTING_PATH, EXISTING_FOLDER = _Existing(), _Existing(file_okay=False)
-EXISTING_FILE = _Existing(dir_okay=False)
+EXISTING_PATH, EXISTING_FOLDER = _Existing(True), _Existing(True, file_okay=False)
+EXISTING_FILE = _Existing(True, dir_okay=False)
 
 
 class _RunPath(_Existing):
@@ -58,7 +55,7 @@ class _RunPath(_Existing):
         return path
 
 
-RUN_PATH = _RunPath()
+RUN_PATH = _RunPath(True)
 NEW_FILE = click.Path(dir_okay=False, writable=True)
 COUNT = click.IntRange(1)
 

@@ -247,20 +247,15 @@ def rescore(
     else:
         for row in rows:
             say(_rescored(row))
-        before = summary({}, rescoring.episodes)
-        success = _then_and_now("success", "success_rate", ".1%", before, after)
-        reward = _then_and_now("mean reward", "mean_reward", ".3f", before, after)
-        click.echo(f"{success}; {reward}\nrun: {folder}")
+        before, pairs = summary({}, rescoring.episodes), []
+        scores = ("success", "success_rate", ".1%"), ("mean reward", "mean_reward", ".3f")
+        for name, key, form in scores:
+            shown = []
+            for value in (before[key], after[key]):
+                shown.append("–" if value is None else format(value, form))
+            pairs.append(f"{name} {shown[0]} then, {shown[1]} now")
+        click.echo(f"{'; '.join(pairs)}\nrun: {folder}")
     sys.exit(3 if after["errors"] else 0)
-
-
-def _then_and_now(
-    name: str, key: str, form: str, before: dict[str, Any], after: dict[str, Any]
-) -> str:
-    shown = []
-    for value in (before[key], after[key]):
-        shown.append("–" if value is None else format(value, form))
-    return f"{name} {shown[0]} then, {shown[1]} now"
 
 
 def _rescored(row: dict[str, Any]) -> str:

@@ -81,14 +81,15 @@ def show(
 
     path = Path(run)
     runs = list(RunFolders([path], data).all().values())
-    is_converted = not runs[0].path.is_relative_to(path)
+    first = runs[0]
+    is_converted = not first.path.is_relative_to(path)
     if not is_converted and not present(path / "run.json"):
         if tasks or grep or _conditions(**wanted):
-            raise UsageError(f"{run} is a folder of runs; name one of them, such as {runs[0].path}")
+            raise UsageError(f"{run} is a folder of runs; name one of them, such as {first.path}")
         _list_runs(runs[:most], as_json)
         return
     try:
-        index = _update(runs[0])
+        index = _update(first)
         conditions = _conditions(**wanted)
         rows = _choose(run, index, tasks, conditions)
         if grep:
@@ -98,7 +99,7 @@ def show(
         if as_json:
             _print_records(index, chosen)
         elif tasks or len(rows) == 1:
-            _print_transcripts(runs[0], chosen, full, messages)
+            _print_transcripts(first, chosen, full, messages)
         else:
             _list_episodes(chosen)
         if len(rows) > len(chosen) and not as_json:
@@ -114,7 +115,7 @@ def show(
         if is_converted:
             from shutil import rmtree
 
-            rmtree(runs[0].path.parent)  # which `RunFolders` made for the recording
+            rmtree(first.path.parent)  # which `RunFolders` made for the recording
 
 
 def _update(run: RunFolder) -> Index:

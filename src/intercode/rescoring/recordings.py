@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from intercode.agents import SUBMIT
 from intercode.agents.code import unfenced
@@ -116,8 +116,7 @@ def require_executable(path: object, settings: Settings) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Predictions:
+class Predictions(NamedTuple):
     """The predicted action of each task; None where there is none."""
 
     path: str
@@ -141,14 +140,12 @@ def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
     prediction of one of `tasks`.
     """
     records = _read_predictions(path)
-    if all(isinstance(record, dict) for _, record in records):
-        actions = _by_id(records)
-    elif len(records) != len(tasks):
-        raise DataError(
-            f"{path} has {len(records)} lines for {len(tasks)} tasks; "
-            "give one action per line, or JSONL with ids"
-        )
-    else:
+    if (actions := _by_id(records)) is None:
+        if len(records) != len(tasks):
+            raise DataError(
+                f"{path} has {len(records)} lines for {len(tasks)} tasks; "
+                "give one action per line, or JSONL with ids"
+            )
         actions = {}
         for task, (where, record) in zip(tasks, records, strict=True):
             actions[task.id] = _action(where, task.id, record)
@@ -162,10 +159,9 @@ def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
 
 def predicted_tasks(path: str | Path) -> list[str]:
     """Return the ids in a file of predictions; `UsageError` if they are without ids."""
-    records = _read_predictions(path)
-    if not all(isinstance(record, dict) for _, record in records):
+    if (actions := _by_id(_read_predictions(path))) is None:
         raise UsageError(f"{path} has no ids: --only-predicted needs records with a task")
-    return list(_by_id(records))
+    return list(actions)
 
 
 def _read_predictions(path: str | Path) -> list[tuple[str, Any]]:
@@ -192,7 +188,10 @@ def _read_predictions(path: str | Path) -> list[tuple[str, Any]]:
 _EXPECTED = 'an object {"task": …, "action": …} is expected (--data names a file of tasks)'
 
 
-def _by_id(records: Sequence[tuple[str, Any]]) -> dict[str, str | None]:
+def _by_id(records: Sequence[tuple[str, Any]]) -> dict[str, str | None] | None:
+    """Return the action of each task; None if not all records are objects."""
+    if not all(isinstance(record, dict) for _, record in records):
+        return None
     actions: dict[str, str | None] = {}
     for where, record in records:
         try:

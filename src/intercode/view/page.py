@@ -11,7 +11,7 @@ of any kind, should a text of an episode ever get through.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -35,8 +35,6 @@ _TURNS = 30
 _TASKS = 1_000
 """Rows of a table of tasks."""
 
-Link = Callable[[tables.Row, str], str | None]
-"""Returns where a cell of a table leads: (row, column) → address."""
 Key = tuple[int, str, int]
 """An episode: the number of its run, its task and its epoch."""
 
