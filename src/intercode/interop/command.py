@@ -12,7 +12,7 @@ from intercode.doors import FORMATS
 from intercode.plugins import find_own_modules
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("run", type=shared.RUN_PATH)
 @click.option(
     "--format",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FACTS = ("tried", "moot", "paid", "escaped", "honest", "why")
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("env", callback=shared.own_name, shell_complete=completing("env"))
 @shared.world()
 @shared.declared(RunOptions, "workers")

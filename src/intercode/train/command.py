@@ -11,7 +11,7 @@ from intercode.errors import UsageError
 from intercode.options import RunOptions
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @shared.env_argument
 @shared.world()
 @click.option(

@@ -269,7 +269,7 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
                     False,
                     None,
                     epoch=key[1],
-                    seed=episode_seed(self._evaluation.seed, *key),
+                    seed=episode_seed(self._evaluation.options.seed, *key),
                     error=f"sandbox: quarantined: {reason}",
                     split=task.split,
                 )

@@ -145,7 +145,7 @@ class EpisodeHost:
                         plan.model,
                         self._tracker,
                         epoch=epoch,
-                        run_seed=plan.seed,
+                        run_seed=plan.options.seed,
                         folder=self._folder,
                         values=plan.config["values"],
                     )
