@@ -21,8 +21,8 @@ from token_server import TokenServer
 
 from intercode import rollout
 from intercode.agents import Act, Ask
-from intercode.env import EnvFactory
 from intercode.errors import ModelError, UsageError
+from intercode.factory import EnvFactory
 from intercode.models import OpenAIModel, ScriptedModel
 from intercode.train import (
     Job,

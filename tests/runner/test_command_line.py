@@ -16,8 +16,8 @@ from kept import needs_bwrap, write_box
 
 import intercode
 from intercode.agents import make_agent
-from intercode.env import EnvFactory
 from intercode.errors import ModelError, UsageError
+from intercode.factory import EnvFactory
 from intercode.models import OpenAIModel
 from intercode.rescoring.recordings import load_recording
 from intercode.rescoring.rescore import Rescoring

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from intercode.doors import V1_NAMES, load
 from intercode.envs.rewards import load_reward
 from intercode.errors import UsageError, did_you_mean
-from intercode.plugins import find_own_modules, load_plugin
+from intercode.plugins import call_plugin, find_own_modules, load_plugin
 
 if TYPE_CHECKING:
-    from intercode.env import EnvFactory, InterCodeEnv
+    from intercode.env import InterCodeEnv
+    from intercode.factory import EnvFactory
     from intercode.language import Language
     from intercode.options import Option, Options
     from intercode.types import Task
@@ -149,6 +150,8 @@ def prepare(env: str, **options: Any) -> EnvFactory:
     `path.py:function`. Raises `UsageError` for unknown options and `DataError` for data that cannot
     be read.
     """
+    from intercode.factory import EnvFactory
+
     env_class = environment_class(env)
     if isinstance(reward := options.get("reward"), str) and ":" in reward:
         options["reward"] = load_reward(reward)

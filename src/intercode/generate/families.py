@@ -18,12 +18,12 @@ from pathlib import PurePosixPath
 from posixpath import join
 from typing import Any, Literal
 
-from intercode.env import GoldRun
 from intercode.generate.draws import Draw as Draw
 from intercode.generate.draws import Parameters as Parameters
 from intercode.generate.draws import Split as Split
 from intercode.generate.draws import Texts, among, read_toml, without
 from intercode.generate.ground import Inputs, Rows, bytes_of, grow_files
+from intercode.types import GoldRun
 
 
 @dataclass

@@ -28,7 +28,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
 from intercode import __version__
-from intercode.env import GoldRun
 from intercode.envs import prepare
 from intercode.errors import UsageError
 from intercode.generate.composition import compose
@@ -51,6 +50,7 @@ from intercode.generate.grower import NEUTRAL, grow
 from intercode.generate.judges import SHOWN, bash_judge, fewer, python_judge, sql_judge, write_tests
 from intercode.generate.trial import Trial
 from intercode.reading import present
+from intercode.types import GoldRun
 from intercode.validate.check import in_envs
 
 SHARE = 0.03

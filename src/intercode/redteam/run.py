@@ -24,9 +24,11 @@ from queue import SimpleQueue
 from typing import Any
 
 from intercode.agents import gold, noop
-from intercode.env import NOT_PLAYED, EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.errors import DataError, IntercodeError, InternalError, SandboxError, UsageError
+from intercode.factory import EnvFactory
+from intercode.hooks import NOT_PLAYED
 from intercode.plugins import fault_of
 from intercode.redteam.exploits import Exploit, with_words
 from intercode.redteam.suite import HONEST, attacks_of, list_exploits

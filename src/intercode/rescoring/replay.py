@@ -13,9 +13,10 @@ from itertools import chain
 from typing import Any
 
 from intercode.agents import replay as replay_agent
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.errors import SandboxError, UsageError
+from intercode.factory import EnvFactory
 from intercode.plugins import load_plugin
 from intercode.rescoring.recordings import Recording, load_recording
 from intercode.rescoring.rescore import (

@@ -23,9 +23,10 @@ from typing import Any
 
 from intercode.agents import SUBMIT
 from intercode.agents import replay as replay_agent
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import environment_class, known_options, prepare
 from intercode.errors import DataError, UsageError
+from intercode.factory import EnvFactory
 from intercode.options import Settings
 from intercode.reading import present
 from intercode.rescoring.recordings import Recording, require_executable

@@ -19,7 +19,7 @@ from typing import Any
 from intercode import __version__
 from intercode.agents import Agent, gold, make_agent
 from intercode.doors import part
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.envs.rewards import NamedReward, reward_name
 from intercode.errors import (
@@ -30,6 +30,7 @@ from intercode.errors import (
     StoreError,
     UsageError,
 )
+from intercode.factory import EnvFactory
 from intercode.models import Model, OpenAIModel, make_model
 from intercode.models.openai_chat import PATIENCE, listed_price, price_table
 from intercode.options import EnvOptions, RunOptions, code_options, split_agent

@@ -25,8 +25,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from intercode.env import EnvFactory
 from intercode.errors import DataError, UsageError
+from intercode.factory import EnvFactory
 from intercode.reading import read_json
 from intercode.train.grouping import EQUAL
 from intercode.train.jobs import Job, Rollout

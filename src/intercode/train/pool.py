@@ -26,9 +26,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import prepare
 from intercode.errors import SandboxError, UsageError
+from intercode.factory import EnvFactory
 from intercode.models import Model, OpenAIModel
 from intercode.runner.breaker import FAULTS_IN_A_ROW, Breaker
 from intercode.runner.budget import BudgetTracker

@@ -40,8 +40,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from intercode.env import EnvFactory
 from intercode.errors import IntercodeError
+from intercode.factory import EnvFactory
 from intercode.models import NO_KEY, OpenAIModel
 from intercode.models.refusals import FIXED
 from intercode.runs.store import to_json

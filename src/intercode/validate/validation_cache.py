@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import intercode_sandbox
-from intercode.env import EnvFactory
+from intercode.factory import EnvFactory
 from intercode.runner.provenance import source_digests
 from intercode.runs.store import write_whole
 from intercode.validate.check import check

@@ -9,7 +9,6 @@ from difflib import unified_diff
 from io import StringIO
 from typing import Any
 
-from intercode.env import GoldRun, shorten_text
 from intercode.envs.bash.compare import bash_exact, different_paths
 from intercode.envs.bash.golds import ends_in_failure, find_faults, only_fails, run_checked
 from intercode.envs.bash.world import BashWorld
@@ -20,7 +19,7 @@ from intercode.envs.rewards import call_reward
 from intercode.envs.workspace import GoldOutcome, Workspace, execute_gold
 from intercode.errors import DataError
 from intercode.submission import answer_in
-from intercode.types import Change, Outcome, Score, Task, TaskIssue
+from intercode.types import Change, GoldRun, Outcome, Score, Task, TaskIssue, shorten_text
 
 BashComparison = Comparison[BashWorld, Outcome, GoldOutcome]
 _UNFINISHED = (127, -9, 128 + 9)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from pkgutil import resolve_name
 from typing import Any
 
-from intercode.env import GoldRun, shorten_text
 from intercode.envs.ctf.challenges import gold_is
 from intercode.envs.ctf.world import FOLDER, CtfWorld, last_line
 from intercode.envs.gold import GoldCache, Key, blame_gold
@@ -15,7 +14,7 @@ from intercode.envs.judges import Attempt
 from intercode.envs.judges.outcome import Comparison, OutcomeJudge
 from intercode.envs.rewards import call_reward, is_papers
 from intercode.errors import DataError
-from intercode.types import ExecResult, Score, Task
+from intercode.types import ExecResult, GoldRun, Score, Task, shorten_text
 
 Reward = str | Callable[[str, str, Task], Score]
 FlagComparison = Comparison[CtfWorld, str, str]

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 from intercode.doors import part
-from intercode.env import GoldRun, shorten_text
 from intercode.envs.gold import NO_GOLD, GoldCache, Key, blame_gold
 from intercode.envs.judges import Attempt, Ruling, World
 from intercode.envs.travel import stays_behind
@@ -22,7 +21,7 @@ from intercode.envs.verdict import score as score_of
 from intercode.envs.verify import Verifier, Work, run_tests
 from intercode.envs.workspace import Workspace, WorkspaceSpec
 from intercode.errors import DataError
-from intercode.types import ExecResult, Score, Task, TaskIssue
+from intercode.types import ExecResult, GoldRun, Score, Task, TaskIssue, shorten_text
 from intercode_sandbox.base import Sandbox
 
 _TESTS = 20

@@ -9,7 +9,6 @@ from operator import itemgetter
 from pkgutil import resolve_name
 from typing import Any, Literal
 
-from intercode.env import GoldRun, shorten_text
 from intercode.envs.gold import NO_GOLD, GoldCache
 from intercode.envs.judges import Attempt, Ruling
 from intercode.envs.judges.tests import HiddenTests
@@ -18,7 +17,7 @@ from intercode.envs.python.suite import SOLUTION, Suite, behind, read_suite
 from intercode.envs.python.world import PythonWorld
 from intercode.envs.rewards import call_reward, is_papers
 from intercode.errors import DataError
-from intercode.types import Score, Task, TaskIssue
+from intercode.types import GoldRun, Score, Task, TaskIssue, shorten_text
 
 Reward = str | Callable[[Sequence[Result], Task], Score]
 Tell = Literal["nothing", "number", "case"]

@@ -8,7 +8,6 @@ from contextlib import suppress
 from pkgutil import resolve_name
 from typing import Any
 
-from intercode.env import GoldRun, shorten_text
 from intercode.envs.gold import GoldCache, Key
 from intercode.envs.judges import Attempt
 from intercode.envs.judges.outcome import (
@@ -24,7 +23,7 @@ from intercode.envs.sql.databases import Gold, database, execute_gold
 from intercode.envs.sql.engines import Answer
 from intercode.envs.sql.world import SqlWorld
 from intercode.errors import DataError
-from intercode.types import Score, Table, Task, View
+from intercode.types import GoldRun, Score, Table, Task, View, shorten_text
 
 Reward = str | Callable[[Table | None, Table | None, Task], Score]
 Seen = tuple[Answer, Content | None]

@@ -14,7 +14,6 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from intercode.env import GoldRun
 from intercode.envs.gold import NO_GOLD
 from intercode.envs.judges import Attempt, Ruling
 from intercode.envs.sql import test_cases_guest
@@ -25,7 +24,7 @@ from intercode.envs.sql.phases import FIRST_GOLD
 from intercode.envs.sql.text import split_statements
 from intercode.envs.sql.world import SqlWorld
 from intercode.errors import DataError
-from intercode.types import Score, Task
+from intercode.types import GoldRun, Score, Task
 from intercode_sandbox.base import Sandbox
 from intercode_sandbox.host import guest_python
 

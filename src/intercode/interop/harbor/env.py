@@ -16,17 +16,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from intercode.env import Prepared, none_playable
 from intercode.envs.bash.env import BashEnv
 from intercode.envs.bash.options import BashOptions
 from intercode.envs.workspace import WorkspaceSpec
 from intercode.errors import UsageError
+from intercode.factory import none_playable
 from intercode.interop.harbor.directory import NO_IMAGE, read_directory
 from intercode.interop.harbor.language import LANGUAGE
 from intercode.interop.harbor.options import HarborOptions
 from intercode.tasks import DataSet
 from intercode.tasks.loader import Records
-from intercode.types import Task, TaskIssue
+from intercode.types import Prepared, Task, TaskIssue
 
 NO_NETWORK = "none: agents, solutions and tests have no network, whatever the tasks allow"
 

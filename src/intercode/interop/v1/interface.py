@@ -33,12 +33,13 @@ from typing import Any, NamedTuple
 import gymnasium
 from numpy import random
 
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.envs.judges import Attempt
 from intercode.envs.sql.engines import Answer
 from intercode.envs.sql.options import SECONDS
 from intercode.errors import DataError, SandboxDied, UsageError
+from intercode.factory import EnvFactory
 from intercode.interop.v1.session import folder_after_cd
 from intercode.interop.v1.sql import _common_rows, sql_paper
 from intercode.tasks.dataset import STARTER

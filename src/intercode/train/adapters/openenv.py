@@ -24,8 +24,8 @@ from openenv.core.env_server import (
 )
 
 import intercode
-from intercode.env import EnvFactory
 from intercode.errors import SandboxError
+from intercode.factory import EnvFactory
 from intercode.runner.episode import UNSCORED
 from intercode.train.shaping import training_reward, warn_of_shaped
 

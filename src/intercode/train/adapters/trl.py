@@ -37,8 +37,9 @@ from typing import Any
 from datasets import Dataset
 
 from intercode.agents.code import asking, unfenced
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.errors import IntercodeError, UsageError
+from intercode.factory import EnvFactory
 from intercode.runner.episode import UNSCORED
 from intercode.submission import submitting
 from intercode.train import Chat, Job, Rollout, RolloutLimits, RolloutPool, Sampler, hf_chat

@@ -27,9 +27,9 @@ from typing import Any, Self
 
 import cloudpickle
 
-from intercode.env import EnvFactory
 from intercode.envs import environment_class, prepare
 from intercode.errors import IntercodeError, ModelError, SandboxError
+from intercode.factory import EnvFactory
 from intercode.models import OpenAIModel
 from intercode.plugins import attribute_path
 from intercode.runs.store import differing_settings

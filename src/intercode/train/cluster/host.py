@@ -26,8 +26,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.errors import IntercodeError, UsageError
+from intercode.factory import EnvFactory
 from intercode.models import OpenAIModel
 from intercode.plugins import attribute_path, describe_error, fault_of, is_user_code
 from intercode.runner.budget import Budget, BudgetTracker, RunLimits
