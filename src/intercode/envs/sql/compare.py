@@ -310,7 +310,7 @@ def _inexact(rows: Sequence[Row]) -> set[int]:
     """Return the indexes of the columns that contain a number with a tolerance."""
     places = set()
     for place, column in enumerate(zip(*rows, strict=True)):
-        if {*map(_scale, column)} - {None}:
+        if any(map(_scale, column)):
             places.add(place)
     return places
 
@@ -455,6 +455,8 @@ def _partners(
             cells[cell][1].append(row - len(agents))
     partners = {}
     for agent_rows, gold_rows in cells.values():
+        if not (agent_rows and gold_rows):
+            continue
         if len(agent_rows) == len(gold_rows) == 1:
             if _equal(agents[agent_rows[0]], golds[gold_rows[0]]):
                 partners[agent_rows[0]] = gold_rows[0]

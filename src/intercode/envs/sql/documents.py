@@ -105,8 +105,13 @@ def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str
         if stems(term) and snippet:
             # the term, or one of its longer words, asks for it
             words = [word for word in term.replace("_", " ").split() if len(word) > 3]
-            reply = f"By {term!r} I mean this: {snippet}"[:_LONGEST_REPLY]
-            facets.append({"name": term, "asks": [term, *words], "reply": reply})
+            facets.append(
+                {
+                    "name": term,
+                    "asks": [term, *words],
+                    "reply": f"By {term!r} I mean this: {snippet}"[:_LONGEST_REPLY],
+                }
+            )
     follow_up = record.get("follow_up") or {}
     second = {
         "query": follow_up.get("query"),

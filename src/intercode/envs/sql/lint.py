@@ -77,8 +77,12 @@ def lint(task: Task) -> Iterator[TaskIssue]:
             yield disagrees(f"query says {word[0]!r}, but the gold takes the opposite ({taken[0]})")
     # A number may be counted, or read from a column of that name.
     match = re.search(r"\bhow many (?:\w+ )??(\w{3})\w*\b", query, re.IGNORECASE)
-    counted = r"\bcount\b|\bsum\b|\bavg\b|max|min|num|total|amount|quantity|capacity|size|iif|case"
-    if match and not re.search(rf"{counted}|select.*{match[1]}.* from", gold, re.IGNORECASE):
+    if match and not re.search(
+        r"\bcount\b|\bsum\b|\bavg\b|max|min|num|total|amount|quantity|capacity|size|iif|case"
+        rf"|select.*{match[1]}.* from",
+        gold,
+        re.IGNORECASE,
+    ):
         yield disagrees(f"query says {match[0]!r}, but the gold has no count")
     values = re.sub(r"[%_\s]", "", explained).lower()
     for value in quoted(query):
