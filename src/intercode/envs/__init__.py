@@ -155,7 +155,8 @@ def prepare(env: str, **options: Any) -> EnvFactory:
     env_class = environment_class(env)
     if isinstance(reward := options.get("reward"), str) and ":" in reward:
         options["reward"] = load_reward(reward)
-    factory = env_class.prepare(env_class.Options.of(options, f"the environment {env}"))
+    parsed = env_class.Options.of(options, f"the environment {env}")
+    factory = call_plugin(env_class.prepare, EnvFactory, parsed)
     return replace(
         factory,
         make=partial(_make, factory, env_class),
