@@ -37,6 +37,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FOLLOWED = {
     "own-environment.md",
     "own-environment-rules.md",
+    "own-judge.md",
     "rewards.md",
     "own-sandbox.md",
     "first-experiments.md",
