@@ -13,10 +13,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
+from itertools import permutations, starmap
 from typing import Any, Generic, TypeVar
 
-from intercode.envs.gold import GoldCache, Key, split_golds
+from intercode.envs.gold import GoldCache, Key
 from intercode.envs.judges import Attempt, Ruling, W
 from intercode.envs.rewards import rank
 from intercode.errors import DataError
@@ -51,7 +51,10 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         *,
         papers: bool,
     ) -> None:
-        self.golds, self._make_variant, self.papers = golds, make_variant, papers
+        self.golds = golds
+        self._make_variant = make_variant
+        self.papers = papers
+        self._known: dict[tuple[int, str, str], tuple[Task, list[tuple[Task, Gold]]]] = {}
         self._variant: W | None = None
         self._spare: W | None = None
 
@@ -91,12 +94,31 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         return replace(again, reward=reward, parts=parts, rule=rule)
 
     def tasks_of(self, task: Task) -> Sequence[Task]:
-        """Return a copy of the task for each gold that the reward compares with."""
-        return [task] if self.papers else split_golds(task)
+        """Return a copy of the task for each gold that the reward compares with, since a reward may
+        read the text of the gold."""
+        if self.papers:
+            return [task]
+        return [replace(task, gold=gold) for gold in task.golds]
 
     def before(self, world: W, task: Task) -> None:
+        self._find_all(world, task, in_progress=False)
+
+    def golds_of(self, world: W, task: Task) -> Sequence[tuple[Task, Gold]]:
+        """Return the golds of the task in progress in `world`: a copy of the task for each that did
+        not fail, and its outcome."""
+        known = self._known.get((id(world), task.id, task.gold))
+        if known and known[0] is task:
+            return known[1]
+        return self._find_all(world, task, in_progress=True)
+
+    def _find_all(self, world: W, task: Task, *, in_progress: bool) -> list[tuple[Task, Gold]]:
+        golds = []
         for posed in self.tasks_of(task):
-            self.find(world, posed, task, in_progress=False)
+            gold = self.find(world, posed, task, in_progress=in_progress)
+            if gold is not None:
+                golds.append((posed, gold))
+        self._known[id(world), task.id, task.gold] = task, golds
+        return golds
 
     def gold(self, world: W, task: Task) -> Gold:
         """Return the outcome of the task's gold."""
@@ -117,8 +139,10 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
                     raise
                 return None
 
-        key = self.key(world, posed)  # in another task's copy, an alternative may come first
-        return self.golds.get(key if first else (*key, "alternative"), execute)
+        key = self.key(world, posed)
+        if not first:  # in another task's copy, an alternative may come first
+            key = *key, "alternative"
+        return self.golds.get(key, execute)
 
     def spare(self, world: W) -> W:
         """Return a world for golds while an episode is in progress in `world`."""
@@ -133,20 +157,21 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
 
     def rule(self, world: W, attempt: Attempt) -> Ruling:
         first = self.compare_all(world, attempt)
-        score = first.score
-        if not (score.success and self.looks_twice(attempt.task) and (variant := self.variant())):
-            return Ruling(score, lambda: self.show(score, first))
+        task, score = attempt.task, first.score
+        alone = Ruling(score, lambda: self.show(score, first))
+        if not (score.success and self.looks_twice(task) and (variant := self.variant())):
+            return alone
         try:
-            self.before(variant, attempt.task)
-            variant.start(attempt.task)
+            self.before(variant, task)
+            variant.start(task)
         except DataError:  # the gold itself fails on the variant data
-            if self.must_hold_twice(attempt.task):
+            if self.must_hold_twice(task):
                 raise
-            return Ruling(score, lambda: self.show(score, first))
+            return alone
         for action in attempt.actions:
             variant.act(action)
         again = self.compare_all(variant, attempt)
-        joined = self.join(score, again.score, attempt.task)
+        joined = self.join(score, again.score, task)
         return Ruling(joined, lambda: self.show(joined, first, again))
 
     def must_hold_twice(self, task: Task) -> bool:
@@ -159,11 +184,10 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
 
     def compare_all(self, world: W, attempt: Attempt) -> Comparison[W, Seen, Gold]:
         """Compare the agent's outcome with each gold's, up to a success; return the best."""
-        agent, best = self.look(world, attempt), None
-        for posed in self.tasks_of(attempt.task):
-            gold = self.find(world, posed, attempt.task)
-            if gold is None:
-                continue
+        golds = self.golds_of(world, attempt.task)
+        agent = self.look(world, attempt)
+        best = None
+        for posed, gold in golds:
             score = self.compare(world, agent, gold, posed)
             if best is None or rank(score) > rank(best.score):
                 best = Comparison(world, agent, posed, gold, score)
@@ -176,8 +200,9 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         return self.compare_all(world, attempt).score.reward
 
     def no_value(self, world: W, task: Task) -> str:
-        on_variant = self.must_hold_twice(task) and self._make_variant is not None
-        return "a solution must also work on variant data" if on_variant else ""
+        if self._make_variant and self.must_hold_twice(task):
+            return "a solution must also work on variant data"
+        return ""
 
     def close(self) -> None:
         for world in (self._variant, self._spare):
@@ -187,7 +212,7 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
 
 
 def on_other_data(rule: str) -> str:
-    return f"{OTHER_DATA}: {rule}" if rule else OTHER_DATA
+    return ": ".join(filter(None, (OTHER_DATA, rule)))
 
 
 def not_general(
@@ -195,7 +220,7 @@ def not_general(
 ) -> list[TaskIssue]:
     """Return the issue of a task marked `general` if the outcomes of its gold on the original and
     on variant data are equal, or one passes for the other."""
-    if not equal and not any(passes(one, other) for one, other in permutations(golds, 2)):
+    if not equal and not any(starmap(passes, permutations(golds, 2))):
         return []
     why = (
         "is marked general, but the gold has the same outcome on the variant data: "
