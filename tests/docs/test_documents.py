@@ -38,7 +38,6 @@ FOLLOWED = {
     "own-environment.md",
     "own-judge.md",
     "own-environment-rules.md",
-    "own-judge.md",
     "rewards.md",
     "own-sandbox.md",
     "first-experiments.md",
