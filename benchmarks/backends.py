@@ -24,8 +24,8 @@ from fidelity import data, v1
 from measuring.rows import Row, absent, command, finish, table
 
 from intercode.agents import gold
-from intercode.env import EnvFactory
 from intercode.envs import prepare
+from intercode.factory import EnvFactory
 from intercode.runner.run import evaluate
 from intercode.types import Episode, Task
 

@@ -45,8 +45,9 @@ from measuring.rows import Row, command, finish, skip
 
 import intercode
 from intercode.agents.baselines import gold
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import prepare
+from intercode.factory import EnvFactory
 from intercode.runner.run import evaluate
 from intercode_sandbox.host import Host
 

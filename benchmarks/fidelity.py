@@ -29,9 +29,9 @@ from typing import Any
 from fidelity import data, v1
 from measuring.rows import Row, absent, command, finish, table
 
-from intercode.env import EnvFactory
 from intercode.envs.bash.env import BashEnv
 from intercode.envs.bash.options import BashOptions
+from intercode.factory import EnvFactory
 from intercode.rescoring.recordings import Recording, load_recording
 from intercode.rescoring.replay import replay
 from intercode.types import Episode, View

@@ -28,8 +28,9 @@ from fidelity import data
 from measuring.rows import Row, command, finish, table
 
 from intercode.agents import SUBMIT, Act, Strategy, StrategySteps, gold, noop
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import prepare
+from intercode.factory import EnvFactory
 from intercode.runner.run import evaluate
 from intercode.types import Episode, Task
 

@@ -38,8 +38,9 @@ from measuring.clock import Measure, in_turns, timed
 from measuring.peer import Candidate, Peer, installed
 from measuring.rows import Row, command, finish
 
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import prepare
+from intercode.factory import EnvFactory
 
 BLOCKS = 6
 TASK = {

@@ -52,7 +52,7 @@ from measuring.memory import family
 from measuring.rows import Row, command, finish, skip
 
 import intercode
-from intercode.env import EnvFactory
+from intercode.factory import EnvFactory
 from intercode.runner.env_forks import Playable
 from intercode.train import Job, RolloutPool, groups
 from intercode.types import Message, Task

@@ -56,10 +56,10 @@ from measuring.clock import quietest, timed
 from measuring.rows import Row, command, finish, skip
 
 from intercode.agents.baselines import gold
-from intercode.env import EnvFactory
 from intercode.envs import prepare
 from intercode.envs.sql.engines.mariadb import SOCKET, MariadbEngine
 from intercode.envs.sql.env import SqlEnv
+from intercode.factory import EnvFactory
 from intercode.runner.run import evaluate
 from intercode.types import Task
 

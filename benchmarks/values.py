@@ -27,9 +27,10 @@ from pathlib import Path
 from measuring.clock import quietest, timed
 from measuring.rows import Row, command, finish, skip
 
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import prepare
 from intercode.envs.sql.engines.mariadb import MariadbEngine
+from intercode.factory import EnvFactory
 from intercode.types import Task
 
 ACTIONS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())

@@ -43,7 +43,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import intercode
 from intercode.agents import Act, Ask, StrategySteps
-from intercode.env import EnvFactory
+from intercode.factory import EnvFactory
 from intercode.generate import generate
 from intercode.train import (
     Job,

@@ -265,11 +265,11 @@ def played(
 ) -> list[Episode]:
     (folder.parent / "replies.json").write_text('["replaced below"]')
     evaluation = Evaluation.plan(
-        env, agent=agent, model=f"scripted:{folder.parent / 'replies.json'}", **options
+        env, agent=agent, model=f"scripted:{folder.parent / 'replies.json'}", workers=1, **options
     )
     evaluation.model = replies
-    with evaluation.open(folder, resume=False, workers=1) as store:
-        return evaluation.run(store, workers=1)[1]
+    with evaluation.open(folder, resume=False) as store:
+        return evaluation.run(store)[1]
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,10 @@ from functools import partial
 from typing import Any, Self
 
 from intercode import ExecResult, InterCodeEnv, Language, Sandbox, Score, Task
-from intercode.env import GoldRun, Prepared
 from intercode.errors import UsageError
 from intercode.options import SandboxOptions
 from intercode.tasks import DataSet
+from intercode.types import GoldRun, Prepared
 from intercode_sandbox.local import LocalProvider, LocalSandbox
 
 SESSION = r"""

@@ -12,7 +12,7 @@ from intercode.env import InterCodeEnv
 from intercode.errors import UsageError, did_you_mean
 from intercode.options import EnvOptions
 from intercode.plugins import attribute_path
-from intercode.reading import leave_all_out, present
+from intercode.reading import leave_all_out
 from intercode.tasks import DataSet, open_data
 from intercode.tasks.loader import DECIDING, Records, near_fields
 from intercode.types import Task, TaskIssue
@@ -64,7 +64,7 @@ def prepare_class(env_class: type[InterCodeEnv], options: EnvOptions) -> EnvFact
     left_out = (*data.left_out, *prepared.left_out)
     facts = {"data": data.name, "data_digest": data.digest}
     reasons = dict[str, str]()
-    place = data.file and (data.file if present(data.file) == "folder" else data.file.parent)
+    place = data.file and data.folder
     for task, issue in left_out:
         # equal wherever the data lies, since a run is resumed with equal facts
         why = issue.replace(f"{place}/", "")

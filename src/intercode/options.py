@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from inspect import isfunction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 from intercode.errors import UsageError, did_you_mean
 from intercode.plugins import load_plugin
@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 
     from intercode.types import View
 
+Settings = Mapping[str, Any]
+"""The settings of a run, or options, by name."""
 SECTIONS = ("Tasks", "Environment", "Agent and model", "Reward", "Limits", "Run")
 """The headings of a command's help."""
+Session = Literal["persistent", "stateless"]
 NOTHING = r"(?!)"
 """A pattern that matches no text."""
 Kind = Literal["text", "texts", "flag", "count", "integer", "positive", "number", "path", "folder"]
@@ -96,10 +99,10 @@ class Options:
                 yield entry.name, entry.default, entry.metadata["option"]
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], owner: str) -> Self:
+    def of(cls, given: Settings, owner: str) -> Self:
         """Return the options `given`; a `UsageError` for other names calls them `owner`'s. So does
         a list where one file is named."""
-        names = [entry.name for entry in fields(cls)]
+        names = list(cls.__dataclass_fields__)
         if unknown := sorted(given.keys() - set(names)):
             raise UsageError(
                 f"{owner} takes no {', '.join(unknown)}; it takes {', '.join(names)}"
@@ -116,12 +119,13 @@ class Options:
 
     def settings(self) -> dict[str, Any]:
         """Return the recorded options, for run.json; functions by their names."""
-        return {
-            name: f"{value.__module__}:{value.__qualname__}" if isfunction(value) else value
-            for name, _, option in self.declared()
-            if option.recorded
-            for value in [getattr(self, name)]
-        }
+        settings = {}
+        for name, _, option in self.declared():
+            if option.recorded:
+                value = settings[name] = getattr(self, name)
+                if isfunction(value):
+                    settings[name] = f"{value.__module__}:{value.__qualname__}"
+        return settings
 
 
 def code_options(options: Options) -> dict[str, Any]:
@@ -225,11 +229,11 @@ class EnvOptions(Options):
         " did.",
         kind=tuple(PROTOCOLS),
     )  # fmt: skip
-    session: Literal["persistent", "stateless"] | None = option(
+    session: Session | None = option(
         None, "Environment",
         "Keep one shell for an episode, or start one for each action. [persistent; stateless with"
         " --protocol paper]",
-        kind=("persistent", "stateless"),
+        kind=get_args(Session),
     )  # fmt: skip
     reward: Any = option(
         None, "Reward",
@@ -249,13 +253,11 @@ class EnvOptions(Options):
 
     def episode(self) -> dict[str, Any]:
         """Return the arguments of `InterCodeEnv` besides the tasks."""
-        return {
-            **({"user": self.chosen_user} if self.user else {}),
-            "protocol": self.protocol,
-            "max_turns": self.max_turns,
-            "view": self.view,
-            "keep_going": self.keep_going,
-        }
+        names = ("protocol", "max_turns", "view", "keep_going")
+        arguments = {name: getattr(self, name) for name in names}
+        if self.user:
+            arguments["user"] = self.chosen_user
+        return arguments
 
     @property
     def field_names(self) -> dict[str, str]:
@@ -264,12 +266,10 @@ class EnvOptions(Options):
         return {field: name for field, name in names.items() if name}
 
     @property
-    def chosen_preprocess(self) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
-        if not isinstance(self.preprocess, str):
-            return self.preprocess
-        function: Callable[[dict[str, Any]], dict[str, Any]]
-        function = load_plugin(self.preprocess, "preprocess")
-        return function
+    def chosen_preprocess(self) -> Any:
+        if isinstance(self.preprocess, str):
+            return load_plugin(self.preprocess, "preprocess")
+        return self.preprocess
 
     @property
     def chosen_user(self) -> Any:
@@ -279,7 +279,7 @@ class EnvOptions(Options):
         return user
 
     @property
-    def chosen_session(self) -> Literal["persistent", "stateless"]:
+    def chosen_session(self) -> Session:
         return self.session or find_protocol(self.protocol).session
 
     @property

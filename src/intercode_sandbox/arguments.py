@@ -17,7 +17,8 @@ Content = str | bytes | bytearray | memoryview
 def text(name: str, value: Any) -> str:
     """Return a text or a path as text. Half of a surrogate pair is refused, unless it stands for a
     byte, as in `os.fsdecode`."""
-    value = str(value) if isinstance(value, PurePath) else value
+    if isinstance(value, PurePath):
+        value = str(value)
     if not isinstance(value, str) or b"\0" in content(name, value):
         raise UsageError(f"{name} must be a text or path without NUL, not {value!r:.60}")
     return value
@@ -42,17 +43,21 @@ def variables(value: Any) -> dict[str, str]:
 def content(name: str, value: Any) -> bytes:
     """Return bytes, or a text as UTF-8."""
     try:
-        text = isinstance(value, str)
-        return value.encode("utf-8", "surrogateescape") if text else memoryview(value).tobytes()
+        if isinstance(value, str):
+            return value.encode("utf-8", "surrogateescape")
+        return memoryview(value).tobytes()
     except UnicodeEncodeError:
         raise UsageError(f"{name} contains half of a surrogate pair: {value!r:.60}") from None
     except TypeError:
         raise UsageError(f"{name} must be bytes or a text, not {value!r:.60}") from None
 
 
-def number(name: str, value: Any) -> float:
-    """Return a number, or the nearest one from 0 to 2³⁰, more seconds or bytes than matter."""
-    real: Any = isinstance(value, Real) and value == value
-    if not real:
+def number(name: str, value: Any, default: Any = None) -> float:
+    """Return a number, by default `default`, or the nearest one from 0 to 2³⁰, more seconds or
+    bytes than matter."""
+    if value is None:
+        value = default
+    if not isinstance(value, Real) or value != value:
         raise UsageError(f"{name} must be a number, not {value!r:.60}")
-    return float(min(max(value, 0), 1 << 30))
+    nearest: Any = min(max(value, 0), 1 << 30)
+    return float(nearest)

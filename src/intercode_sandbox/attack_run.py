@@ -16,7 +16,8 @@ from intercode_sandbox.base import Sandbox
 from intercode_sandbox.errors import SandboxDied, SandboxError, UsageError, did_you_mean
 from intercode_sandbox.identity import identity
 
-_HONEST, _HONEST_OUTPUT = "echo honest $((6 * 7))", "honest 42\n"
+_HONEST = "echo honest $((6 * 7))"
+_HONEST_OUTPUT = "honest 42\n"
 
 
 class AttackResult(NamedTuple):
@@ -34,10 +35,10 @@ def play_attacks(
 ) -> Iterator[AttackResult]:
     """Play the attacks called `names`, by default all. `open_box` opens a sandbox with
     `attacks.LIMITS`. Raises `UsageError` for an unknown name, and `SandboxError` if none opens."""
-    known = [attack.name for group, _ in attacks.GROUPS for attack in group]
+    all_names = {attack.name for group, _ in attacks.GROUPS for attack in group}
     for name in names:
-        if name not in known:
-            raise UsageError(f"no attack named {name!r}{did_you_mean(name, known)}")
+        if name not in all_names:
+            raise UsageError(f"no attack named {name!r}{did_you_mean(name, all_names)}")
     for group, aim in attacks.GROUPS:
         for attack in group:
             if not names or attack.name in names:
@@ -49,10 +50,11 @@ def _play(
 ) -> tuple[bool | None, str]:
     """Return whether the sandbox held, and why not."""
     with ExitStack() as stack:
-        box = stack.enter_context(open_box())
-        # a neighbour must work while the attack holds what it took
-        after = stack.enter_context(open_box()) if group is attacks.NEIGHBOURS else box
-        action, host = attack.action, None
+        box = after = stack.enter_context(open_box())
+        if group is attacks.NEIGHBOURS:  # it must work while the attack holds what it took
+            after = stack.enter_context(open_box())
+        action = attack.action
+        host = None
         if group is attacks.OUTSIDE:
             host = stack.enter_context(attacks.host_targets(**identity().popen()))
             action = host.fill(action)
@@ -60,10 +62,12 @@ def _play(
             output = _suffer(box, action)
             if attacks.NO_PYTHON in output:
                 return None, "there is no /usr/bin/python3 inside, which it needs"
-            # after a fatal attack, no shell can start before the reset
-            before_reset = _HONEST_OUTPUT if group is attacks.FATAL else _be_honest(box)
+            before_reset = _HONEST_OUTPUT
+            if group is not attacks.FATAL:  # after which no shell can start before the reset
+                before_reset = _be_honest(box)
             after.reset()
-            effects, after_reset = _suffer(after, attack.after), _be_honest(after)
+            effects = _suffer(after, attack.after)
+            after_reset = _be_honest(after)
         except SandboxError as error:
             return False, f"an error instead of a failure: {error}"
         for line in f"{output}\n{before_reset}\n{effects}\n{after_reset}".splitlines():
@@ -71,8 +75,9 @@ def _play(
                 return False, line[:200]
         if host and host.killed():
             return False, "it killed a process of this machine"
-        works = _HONEST_OUTPUT in before_reset and _HONEST_OUTPUT in after_reset
-        return works, "" if works else "the next honest command did not work"
+        if _HONEST_OUTPUT in before_reset and _HONEST_OUTPUT in after_reset:
+            return True, ""
+        return False, "the next honest command did not work"
 
 
 def _suffer(box: Sandbox, action: str) -> str:

@@ -38,23 +38,30 @@ class SandboxAttack:
     sandbox at the same time.
 
     The control disables `limits` (fields of `Limits`), the filters for the system calls `calls`,
-    and `protections`, named as in `guest/namespaces.py`.
+    and `protections`, named as in `guest/namespaces.py`; spaces separate several names.
     """
 
     name: str
     action: str
-    limits: frozenset[str] = frozenset()
-    calls: frozenset[str] = frozenset()
-    protections: frozenset[str] = frozenset()
+    limits: str = ""
+    calls: str = ""
+    protections: str = ""
     after: str = ""
     every_kernel: bool = True
     """Whether every kernel has the feature, so that the control must succeed."""
 
     def control_limits(self) -> Limits:
         """Return the limits for the control: those in `limits` are twenty times as high."""
-        return replace(
-            LIMITS, seconds=20, **{name: 20 * getattr(LIMITS, name) for name in self.limits}
-        )
+        limits = replace(LIMITS, seconds=20)
+        for name in self.limits.split():
+            limits = replace(limits, **{name: 20 * getattr(LIMITS, name)})
+        return limits
+
+
+def _table(columns: str, *rows: tuple[Any, ...]) -> list[SandboxAttack]:
+    """Return the attacks of a table whose columns are these fields; rows may lack the last ones."""
+    names = columns.split()
+    return [SandboxAttack(**dict(zip(names, row, strict=False))) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -148,23 +155,17 @@ for file in [os.pipe()[0] for _ in range(8)]:
         os.dup2(file, number)
         for epoll in hold: epoll.register(number)
         os.close(number)
-"""
+time.sleep(6); breach(True)"""
 _LOCKS = """
 for name in range(400):
     fd = os.open(f'/tmp/{name}', os.O_CREAT | os.O_RDWR)
     for at in range(700): fcntl.lockf(fd, fcntl.LOCK_EX, 1, 2 * at)
-"""
-_ATTACHED = [
-    SandboxAttack(
-        name, _python(f"{code}time.sleep(6); breach(True)"), protections=frozenset({"attached"})
-    )
-    for name, code in (("memory in epoll watches", _WATCHES), ("memory in record locks", _LOCKS))
-]
-_MEMORY = frozenset({"memory"})
+time.sleep(6); breach(True)"""
 _AFTER = " && sleep 0.3 && echo BREA''CH"
 
-EXHAUSTION = [
-    SandboxAttack(
+EXHAUSTION = _table(
+    "name action limits calls protections",
+    (
         "a fork bomb",
         _python("""
 for count in range(200):
@@ -173,17 +174,17 @@ for count in range(200):
 time.sleep(1)
 breach(True)
 """),
-        limits=frozenset({"processes", "memory"}),
+        "processes memory",
     ),
-    SandboxAttack(
+    (
         "a memory bomb of one process",
         _python("""
 hold = b'x' * (200 << 20)
 breach(True)
 """),
-        limits=_MEMORY,
+        "memory",
     ),
-    SandboxAttack(
+    (
         "a memory bomb of many processes",
         _python("""
 read, write = os.pipe()
@@ -198,9 +199,9 @@ for child in range(8):
 time.sleep(1)
 breach(True)
 """),
-        limits=_MEMORY,
+        "memory",
     ),
-    SandboxAttack(
+    (
         "a memory bomb of processes without first threads",
         _python("""
 import threading
@@ -213,9 +214,9 @@ for child in range(4):
 time.sleep(2)
 breach(True)
 """),
-        limits=_MEMORY,
+        "memory",
     ),
-    SandboxAttack(
+    (
         "memory in page tables",
         _python("""
 import mmap
@@ -228,12 +229,12 @@ for at in range(start, start + size, 2 << 20):
 time.sleep(1)
 breach(start > 0)
 """),
-        limits=_MEMORY,
+        "memory",
     ),
-    SandboxAttack("memory in shared segments", f"{{ {_SEGMENTS}\n}}{_AFTER}", limits=_MEMORY),
-    SandboxAttack("memory in semaphores", f"{{ {_SEMAPHORES}\n}}{_AFTER}", limits=_MEMORY),
-    SandboxAttack("memory in message queues", f"{{ {_QUEUES}\n}}{_AFTER}", limits=_MEMORY),
-    SandboxAttack(
+    ("memory in shared segments", f"{{ {_SEGMENTS}\n}}{_AFTER}", "memory"),
+    ("memory in semaphores", f"{{ {_SEMAPHORES}\n}}{_AFTER}", "memory"),
+    ("memory in message queues", f"{{ {_QUEUES}\n}}{_AFTER}", "memory"),
+    (
         "memory in socket buffers",
         _python("""
 def fill(sock):
@@ -249,9 +250,9 @@ for child in range(4):
 time.sleep(2)
 breach(True)
 """),
-        limits=_MEMORY,
+        "memory",
     ),
-    SandboxAttack(
+    (
         "memory in TCP buffers",
         _python("""
 server = socket.create_server(('127.0.0.1', 0), backlog=64)
@@ -267,63 +268,57 @@ for round in range(8):
     time.sleep(0.05)
 breach(sent > 3 * len(hold) * 212_992)
 """),
-        protections=frozenset({"buffers"}),
+        "",
+        "",
+        "buffers",
     ),
-    *_ATTACHED,
-    SandboxAttack(
+    ("memory in epoll watches", _python(_WATCHES), "", "", "attached"),
+    ("memory in record locks", _python(_LOCKS), "", "", "attached"),
+    (
         "memory in an anonymous file",
         _python("""
 file = open(os.memfd_create('x'), 'wb')
 for part in range(20): file.write(b'x' * (10 << 20))
 breach(True)
 """),
-        limits=frozenset({"file_size"}),
-        calls=frozenset({"memfd_create"}),
+        "file_size",
+        "memfd_create",
     ),
-    SandboxAttack(
+    (
         "memory in /dev/shm",
         "for i in 1 2 3; do head -c 20M /dev/zero > /dev/shm/$i; done; "
         "x=$(head -c 40M /dev/zero | tr '\\0' x); sleep 0.3; echo BREA''CH",
-        limits=_MEMORY,
+        "memory",
     ),
-    SandboxAttack(
+    (
         "a disk filler",
         "for i in 1 2 3; do head -c 20M /dev/zero > /tmp/$i || exit; done; echo BREA''CH",
-        limits=frozenset({"disk"}),
+        "disk",
     ),
-    SandboxAttack(
-        "one huge file",
-        "head -c 30M /dev/zero > /tmp/x && echo BREA''CH",
-        limits=frozenset({"file_size"}),
-    ),
-    SandboxAttack(
+    ("one huge file", "head -c 30M /dev/zero > /tmp/x && echo BREA''CH", "file_size"),
+    (
         "an inode filler",
         _python("""
 os.mkdir('/tmp/many')
 for number in range(40000): os.close(os.open(f'/tmp/many/{number}', os.O_CREAT | os.O_WRONLY))
 breach(True)
 """),
-        limits=frozenset({"disk", "memory"}),
+        "disk memory",
     ),
-]
+)
 
 # -- features of the kernel ------------------------------------------------------------------------
 
 
-_CAPABLE = frozenset({"capabilities"})
 _REWRITING = (
     "for memory in /proc/1/mem /proc/1/task/1/mem; "
     "do true 2> /dev/null 1<> $memory && echo BREA''CH; done"
 )
 
 
-def _forbidden(name: str, call: str, succeeds: str, **more: Any) -> SandboxAttack:
-    """Return an attack that needs the system call `call`; `succeeds` is its test in Python."""
-    return SandboxAttack(name, _python(f"breach({succeeds})"), calls=frozenset({call}), **more)
-
-
-KERNEL = [
-    SandboxAttack(
+KERNEL = _table(
+    "name action calls protections every_kernel",
+    (
         "ptrace",
         _python("""
 child = os.fork()
@@ -332,9 +327,9 @@ if child == 0:
 breach(libc.ptrace(16, child, None, None) == 0)
 os.kill(child, 9)
 """),
-        calls=frozenset({"ptrace"}),
+        "ptrace",
     ),
-    SandboxAttack(
+    (
         "reading another process's memory",
         _python("""
 word = ctypes.create_string_buffer(b'secret')
@@ -346,71 +341,84 @@ here, there = (L * 2)(ctypes.addressof(got), 6), (L * 2)(ctypes.addressof(word),
 breach(call(310, 270, child, here, 1, there, 1, 0) == 6 and got.raw == b'secret')
 os.kill(child, 9)
 """),
-        calls=frozenset({"process_vm_readv"}),
+        "process_vm_readv",
     ),
-    _forbidden("limits of pid 1", "prlimit64", "call(302, 261, 1, 7, (L * 2)(64, 64), None) == 0"),
-    _forbidden(
+    (
+        "limits of pid 1",
+        _python("breach(call(302, 261, 1, 7, (L * 2)(64, 64), None) == 0)"),
+        "prlimit64",
+    ),
+    (
         "mounting",
+        _python("breach(libc.mount(b'x', b'/mnt', b'tmpfs', L(0), b'') == 0)"),
         "mount",
-        "libc.mount(b'x', b'/mnt', b'tmpfs', L(0), b'') == 0",
-        protections=_CAPABLE,
+        "capabilities",
     ),
-    _forbidden("chroot", "chroot", "libc.chroot(b'/tmp') == 0", protections=_CAPABLE),
-    _forbidden(
+    ("chroot", _python("breach(libc.chroot(b'/tmp') == 0)"), "chroot", "capabilities"),
+    (
         "unshare of a user namespace",
+        _python("breach(libc.unshare(0x10000000) == 0)"),
         "unshare",
-        "libc.unshare(0x10000000) == 0",
-        protections=frozenset({"user_namespaces"}),
+        "user_namespaces",
     ),
-    SandboxAttack(
+    (
         "clone into a user namespace",
         _python("""
 child = call(56, 220, 0x10000011, 0, 0, 0, 0)
 if child == 0: os._exit(0)
 breach(child > 0)"""),
-        calls=frozenset({"clone"}),
-        protections=frozenset({"user_namespaces"}),
+        "clone",
+        "user_namespaces",
     ),
-    SandboxAttack(
+    (
         "writing a kernel setting",
         "echo 4096 > /proc/sys/kernel/msgmax && echo BREA''CH",
-        protections=frozenset({"settings"}),
+        "",
+        "settings",
     ),
-    _forbidden("adding a key", "add_key", "call(248, 217, b'user', b'name', b'key', 3, -2) > 0"),
-    _forbidden("joining a keyring", "keyctl", "call(250, 219, 0, -2, 1) > 0"),
-    _forbidden(
+    (
+        "adding a key",
+        _python("breach(call(248, 217, b'user', b'name', b'key', 3, -2) > 0)"),
+        "add_key",
+    ),
+    ("joining a keyring", _python("breach(call(250, 219, 0, -2, 1) > 0)"), "keyctl"),
+    (
         "io_uring",
+        _python("breach(call(425, 425, 8, ctypes.create_string_buffer(120)) >= 0)"),
         "io_uring_setup",
-        "call(425, 425, 8, ctypes.create_string_buffer(120)) >= 0",
-        every_kernel=False,
+        "",
+        False,
     ),
-    _forbidden(
+    (
         "asynchronous input and output",
+        _python("breach(call(206, 0, 64, ctypes.byref(ctypes.c_ulong())) == 0)"),
         "io_setup",
-        "call(206, 0, 64, ctypes.byref(ctypes.c_ulong())) == 0",
     ),
-    _forbidden(
+    (
         "rules of Landlock",
+        _python("breach(call(444, 444, (ctypes.c_ulong * 2)(4, 0), 8, 0) >= 0)"),
         "landlock_create_ruleset",
-        "call(444, 444, (ctypes.c_ulong * 2)(4, 0), 8, 0) >= 0",
-        every_kernel=False,
+        "",
+        False,
     ),
-    _forbidden(
+    (
         "a tree of mounts by a new call",
+        _python("breach(call(467, 467, -100, b'/', 0, None, 0) >= 0)"),
         "open_tree_attr",
-        "call(467, 467, -100, b'/', 0, None, 0) >= 0",
-        every_kernel=False,
+        "",
+        False,
     ),
-    SandboxAttack(
+    (
         "the list of mounts by a new call",
         _python("""
 request = (ctypes.c_ulong * 3)(24, 0xFFFFFFFFFFFFFFFF, 0)
 breach(call(458, 458, request, (ctypes.c_ulong * 64)(), 64, 0) >= 0)
 """),
-        calls=frozenset({"listmount"}),
-        every_kernel=False,
+        "listmount",
+        "",
+        False,
     ),
-    SandboxAttack(
+    (
         "pages of a file that were read",
         _python("""
 range_, found = (ctypes.c_ulong * 2)(0, 0), (ctypes.c_ulong * 5)()
@@ -418,32 +426,34 @@ with open('/tmp/x', 'wb+') as file:
     file.write(b'x'); file.flush()
     breach(call(451, 451, file.fileno(), range_, found, 0) == 0)
 """),
-        calls=frozenset({"cachestat"}),
-        every_kernel=False,
+        "cachestat",
+        "",
+        False,
     ),
-    SandboxAttack(
+    (
         "pages held by a pipe",
         _python("""
 page = ctypes.create_string_buffer(4096)
 breach(call(278, 75, os.pipe()[1], (ctypes.c_size_t * 2)(ctypes.addressof(page), 4096), 1, 0) > 0)
 """),
-        calls=frozenset({"vmsplice"}),
+        "vmsplice",
     ),
-    SandboxAttack("rewriting pid 1", _REWRITING, protections=frozenset({"settings"})),
-    _forbidden("userfaultfd", "userfaultfd", "call(323, 282, 1) >= 0", every_kernel=False),
-    SandboxAttack(
+    ("rewriting pid 1", _REWRITING, "", "settings"),
+    ("userfaultfd", _python("breach(call(323, 282, 1) >= 0)"), "userfaultfd", "", False),
+    (
         "a vsock to the hypervisor",
         _python("socket.socket(40, socket.SOCK_STREAM); breach(True)"),
-        calls=frozenset({"socket"}),
-        every_kernel=False,
+        "socket",
+        "",
+        False,
     ),
-    SandboxAttack(
+    (
         "a packet socket",
         _python("socket.socket(17, socket.SOCK_RAW); breach(True)"),
-        calls=frozenset({"socket"}),
-        protections=_CAPABLE | {"network"},
+        "socket",
+        "capabilities network",
     ),
-    SandboxAttack(
+    (
         "larger buffers than the limit counts",
         _python("""
 sock = socket.socket(socket.AF_UNIX)
@@ -452,9 +462,9 @@ sock.setsockopt(socket.SOL_SOCKET, option, 1 << 22)
 breach(max(sock.getsockopt(socket.SOL_SOCKET, option) \
 for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)) > 212_992)
 """),
-        calls=frozenset({"setsockopt"}),
+        "setsockopt",
     ),
-    SandboxAttack(
+    (
         "typing into a terminal",
         _python("""
 import fcntl
@@ -470,16 +480,17 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 """),
-        calls=frozenset({"ioctl"}),
-        every_kernel=False,
+        "ioctl",
+        "",
+        False,
     ),
-    _forbidden(
+    (
         "renaming the machine",
+        _python("breach(libc.sethostname(b'x', 1) == 0)"),
         "sethostname",
-        "libc.sethostname(b'x', 1) == 0",
-        protections=_CAPABLE,
+        "capabilities",
     ),
-]
+)
 
 # -- resources that the kernel counts per user, over all sandboxes: `after` runs in a neighbour ----
 
@@ -496,80 +507,75 @@ def _holding(take: str) -> str:
     )
 
 
-NEIGHBOURS = [
-    SandboxAttack(
+NEIGHBOURS = _table(
+    "name action after protections every_kernel",
+    (
         "descriptors in flight",
         _holding(
             "keep.append(socket.socketpair()); socket.send_fds(keep[-1][0], [b'x'], [0] * 200)"
         ),
-        protections=frozenset({"limits"}),
+        "",
+        "limits",
     ),
-    SandboxAttack(
+    (
         "timers",
         _holding(
             "keep.append(libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())))\n"
             "        if keep[-1]: break"
         ),
-        after=_python(  # several: one that was pending while all were taken may have come free
+        _python(  # several: one that was pending while all were taken may have come free
             "timers = [libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())) "
             "for _ in range(50)]\nbreach(any(timers))"
         ),
-        protections=frozenset({"limits"}),
+        "limits",
     ),
-    SandboxAttack(
+    (
         "inotify instances",
         _holding("keep.append(libc.inotify_init1(0))\n        if keep[-1] < 0: break"),
-        after=_python("breach(libc.inotify_init1(0) < 0)"),
-        protections=frozenset({"inotify_instances"}),
+        _python("breach(libc.inotify_init1(0) < 0)"),
+        "inotify_instances",
     ),
-    SandboxAttack(
+    (
         "pipes as large as can be",
         _holding("keep.append(os.pipe()); fcntl.fcntl(keep[-1][1], 1031, 1 << 20)"),
-        every_kernel=False,
+        "",
+        "",
+        False,
     ),
-    SandboxAttack(
-        "many processes", "for n in {1..50}; do sleep 60 & done 2> /dev/null", every_kernel=False
-    ),
-]
+    ("many processes", "for n in {1..50}; do sleep 60 & done 2> /dev/null", "", "", False),
+)
 
 # -- the host: without a sandbox, the control succeeds ---------------------------------------------
 
-OUTSIDE = [
-    SandboxAttack(
-        "reading environments",
-        "cat /proc/[0-9]*/environ 2> /dev/null | tr '\\0' '\\n' | "
+OUTSIDE = _table(
+    "name action",
+    *{
+        "reading environments": "cat /proc/[0-9]*/environ 2> /dev/null | tr '\\0' '\\n' | "
         "grep -q '^PLANTED=outside' && echo BREA''CH",
-    ),
-    SandboxAttack(
-        "seeing processes",
-        "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -q '[s]leep 54321' && echo BREA''CH",
-    ),
-    SandboxAttack("reading files", "cat @FILE@ 2> /dev/null"),
-    SandboxAttack(
-        "an abstract socket",
-        _python("socket.socket(socket.AF_UNIX).connect('\\0intercode-test-@PORT@'); breach(True)"),
-    ),
-    SandboxAttack(
-        "the network of the host",
-        _python("socket.create_connection(('127.0.0.1', @PORT@), 3); breach(True)"),
-    ),
-    SandboxAttack("killing all", "kill -9 -1"),
-]
+        "seeing processes": "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -q '[s]leep 54321' && "
+        "echo BREA''CH",
+        "reading files": "cat @FILE@ 2> /dev/null",
+        "an abstract socket": _python(
+            "socket.socket(socket.AF_UNIX).connect('\\0intercode-test-@PORT@'); breach(True)"
+        ),
+        "the network of the host": _python(
+            "socket.create_connection(('127.0.0.1', @PORT@), 3); breach(True)"
+        ),
+        "killing all": "kill -9 -1",
+    }.items(),
+)
 
 # -- effects on the next episode: without a reset, the control finds them --------------------------
 
-LEFT = [
-    SandboxAttack(
+LEFT = _table(
+    "name action after",
+    (
         "a survivor in a session of its own",
         "setsid sleep 4242 > /dev/null 2>&1 & sleep 0.5",
-        after="pgrep -f 'sleep 424[2]' && echo BREA''CH",
+        "pgrep -f 'sleep 424[2]' && echo BREA''CH",
     ),
-    SandboxAttack(
-        "a background job",
-        "sleep 4243 & sleep 0.5",
-        after="pgrep -f 'sleep 424[3]' && echo BREA''CH",
-    ),
-    SandboxAttack(
+    ("a background job", "sleep 4243 & sleep 0.5", "pgrep -f 'sleep 424[3]' && echo BREA''CH"),
+    (
         "a survivor without its first thread",
         _python("""
 import threading
@@ -579,215 +585,187 @@ if os.fork() == 0:
     threading.Thread(target=time.sleep, args=(300,)).start()
     libc.pthread_exit(None)
 """),
-        after="grep -q lone4244 /proc/[0-9]*/comm && echo BREA''CH",
+        "grep -q lone4244 /proc/[0-9]*/comm && echo BREA''CH",
     ),
-    SandboxAttack(
+    (
         "an orphan that forks on",
         "(while :; do sleep 1.4245; done; ) & disown; until pgrep -f 'sleep 1.424[5]'; do :; done",
-        after="pgrep -f 'sleep 1.424[5]' && echo BREA''CH",
+        "pgrep -f 'sleep 1.424[5]' && echo BREA''CH",
     ),
-    SandboxAttack(
-        "files", "echo x > /tmp/left; echo x > /var/tmp/left", after="ls /tmp/left && echo BREA''CH"
-    ),
-    SandboxAttack(
+    ("files", "echo x > /tmp/left; echo x > /var/tmp/left", "ls /tmp/left && echo BREA''CH"),
+    (
         "removing everything",
         "rm -rf --no-preserve-root /* 2> /dev/null",
-        after="[ -e /etc/passwd ] || echo BREA''CH",
+        "[ -e /etc/passwd ] || echo BREA''CH",
     ),
-    SandboxAttack(
-        "a file in /dev/shm",
-        "echo x > /dev/shm/left",
-        after="[ -e /dev/shm/left ] && echo BREA''CH",
-    ),
-    SandboxAttack(
+    ("a file in /dev/shm", "echo x > /dev/shm/left", "[ -e /dev/shm/left ] && echo BREA''CH"),
+    (
         "a System V segment",
         _python("libc.shmget(4242, L(4096), 0o1600)"),
-        after="grep -qw 4242 /proc/sysvipc/shm && echo BREA''CH",
+        "grep -qw 4242 /proc/sysvipc/shm && echo BREA''CH",
     ),
-    SandboxAttack(
+    (
         "a POSIX message queue",
         _python("call(240, 180, b'left', 0o102, 0o600, 0)"),
-        after=_python("breach(call(240, 180, b'left', 0, 0, 0) >= 0)"),
+        _python("breach(call(240, 180, b'left', 0, 0, 0) >= 0)"),
     ),
-    SandboxAttack(
+    (
         "a listening socket",
         _python("""
 sock = socket.socket(); sock.bind(('127.0.0.1', 4242)); sock.listen()
 if os.fork() == 0:
     os.setsid(); os.close(1); os.close(2); time.sleep(300)
 """),
-        after=_python("breach(socket.socket().connect_ex(('127.0.0.1', 4242)) == 0)"),
+        _python("breach(socket.socket().connect_ex(('127.0.0.1', 4242)) == 0)"),
     ),
-    SandboxAttack(
+    (
         "a socket in TIME_WAIT",
         _python("""
 server = socket.socket(); server.bind(('127.0.0.1', 4242)); server.listen()
 client = socket.create_connection(('127.0.0.1', 4242)); there, _ = server.accept()
 there.close(); client.close()
 """),
-        after="grep -q ':1092 .* 06 ' /proc/net/tcp && echo BREA''CH",
+        "grep -q ':1092 .* 06 ' /proc/net/tcp && echo BREA''CH",
     ),
-    SandboxAttack(
+    (
         "a lowered resource limit",
         "ulimit -f 1; ulimit -n 333",
-        after="[ $(ulimit -n) = 333 ] && echo BREA''CH",
+        "[ $(ulimit -n) = 333 ] && echo BREA''CH",
     ),
-    SandboxAttack("a file mode mask", "umask 0777", after="[ $(umask) = 0777 ] && echo BREA''CH"),
-    SandboxAttack(
-        "a changed PATH",
-        "PATH=/tmp; export BASH_ENV=/tmp/x",
-        after="[ $PATH = /tmp ] && echo BREA''CH",
-    ),
-    SandboxAttack(
+    ("a file mode mask", "umask 0777", "[ $(umask) = 0777 ] && echo BREA''CH"),
+    ("a changed PATH", "PATH=/tmp; export BASH_ENV=/tmp/x", "[ $PATH = /tmp ] && echo BREA''CH"),
+    (
         "a lower priority of the process group",
         "echo 15 > /proc/1/autogroup",
-        after="grep -q 'nice 15' /proc/1/autogroup && echo BREA''CH",
+        "grep -q 'nice 15' /proc/1/autogroup && echo BREA''CH",
     ),
-    SandboxAttack(
+    (
         "a file in /dev",
         "mknod /dev/left p || mkdir /dev/left || touch /dev/left || touch /dev/pts/left; "
         "touch /tmp/left",
-        after="for f in /tmp/left /dev/left /dev/pts/left; do [ -e $f ] && echo BREA''CH; done",
+        "for f in /tmp/left /dev/left /dev/pts/left; do [ -e $f ] && echo BREA''CH; done",
     ),
-    SandboxAttack(
+    (
         "a file among the control groups",
         "touch /tmp/left /sys/fs/cgroup/left",
-        after="for f in /tmp/left /sys/fs/cgroup/left; do [ -e $f ] && echo BREA''CH; done",
+        "for f in /tmp/left /sys/fs/cgroup/left; do [ -e $f ] && echo BREA''CH; done",
     ),
-    SandboxAttack(
+    (
         "the mode and the owner of a device",
         "touch /tmp/left; chmod 600 /tmp/left /dev/null; chown 33 /dev/full",
-        after=(
-            "for f in /tmp/left /dev/null; do [ $(stat -c %a $f) = 600 ] && echo BREA''CH; done; "
-            "[ $(stat -c %u /dev/full) = 33 ] && echo BREA''CH"
-        ),
+        "for f in /tmp/left /dev/null; do [ $(stat -c %a $f) = 600 ] && echo BREA''CH; done; "
+        "[ $(stat -c %u /dev/full) = 33 ] && echo BREA''CH",
     ),
-    SandboxAttack(
+    (
         "a job that writes after the submission",
         "setsid bash -c 'while :; do echo x > /srv/late; sleep 0.05; done' > /dev/null 2>&1 &",
-        after="mkdir -p /srv; sleep 0.3; [ -e /srv/late ] && echo BREA''CH",
+        "mkdir -p /srv; sleep 0.3; [ -e /srv/late ] && echo BREA''CH",
     ),
-    SandboxAttack(
+    (
         "a start script of the shell",
         "echo 'echo BREA''CH' | "
         "tee /root/.bashrc /root/.bash_profile /etc/profile.d/left.sh > /dev/null",
-        after="cat /root/.bashrc /etc/profile.d/left.sh 2> /dev/null",
+        "cat /root/.bashrc /etc/profile.d/left.sh 2> /dev/null",
     ),
-    SandboxAttack(
+    (
         "a time zone",
         "ln -sf /usr/share/zoneinfo/Asia/Tokyo /etc/localtime; export TZ=UTC-9",
-        after="[ $(date +%z) = +0900 ] && echo BREA''CH",
+        "[ $(date +%z) = +0900 ] && echo BREA''CH",
     ),
-    SandboxAttack(
+    (
         "very deep folders",
         _python("""
 for depth in range(4000):
     os.mkdir('d'); os.chdir('d')
 open('left', 'w').close()
 """),
-        after="[ -d d/d/d/d/d/d/d/d ] && echo BREA''CH",
+        "[ -d d/d/d/d/d/d/d/d ] && echo BREA''CH",
     ),
-]
-
-SHELL_STATE = frozenset(
-    {"a lowered resource limit", "a file mode mask", "a changed PATH", "very deep folders"}
 )
+
+SHELL_STATE = {
+    "a lowered resource limit",
+    "a file mode mask",
+    "a changed PATH",
+    "very deep folders",
+}
 """The attacks in `LEFT` that change the state of a shell."""
 
 # -- the session: if the shell reads commands from its standard input, the next command is lost ----
 
-SHELL = [
-    SandboxAttack("exit", "exit 3"),
-    SandboxAttack("exec of a program", "exec true"),
-    SandboxAttack("exec of a program that stays", "exec sleep 60"),
-    SandboxAttack("reading standard input", "cat > /dev/null; read -r line"),
-    SandboxAttack("an open quote", "echo 'open"),
-    SandboxAttack("an open double quote", 'echo "open $('),
-    SandboxAttack("an open here-document", "cat <<END"),
-    SandboxAttack("an open brace", "{ echo"),
-    SandboxAttack("killing the shell", "kill -9 $$"),
-    SandboxAttack("stopping the shell", "kill -STOP $$"),
-    SandboxAttack("a shell that executes nothing", "set -n"),
-    SandboxAttack("exit on error", "set -e; false"),
-    SandboxAttack("a trap at every command", "set -T; trap 'exit 1' DEBUG"),
-    SandboxAttack("a loop", "while :; do :; done"),
-    SandboxAttack("a loop that ignores signals", "trap '' INT TERM HUP; while :; do :; done"),
-    SandboxAttack("a program that ignores signals", "trap '' INT TERM HUP; sleep 60"),
-    SandboxAttack("a trap with a loop", "trap 'while :; do :; done' INT; sleep 60"),
-    SandboxAttack(
-        "functions that replace builtins",
-        "printf() { :; }; eval() { :; }; read() { :; }; return() { :; }; "
+SHELL = _table(
+    "name action",
+    *{
+        "exit": "exit 3",
+        "exec of a program": "exec true",
+        "exec of a program that stays": "exec sleep 60",
+        "reading standard input": "cat > /dev/null; read -r line",
+        "an open quote": "echo 'open",
+        "an open double quote": 'echo "open $(',
+        "an open here-document": "cat <<END",
+        "an open brace": "{ echo",
+        "killing the shell": "kill -9 $$",
+        "stopping the shell": "kill -STOP $$",
+        "a shell that executes nothing": "set -n",
+        "exit on error": "set -e; false",
+        "a trap at every command": "set -T; trap 'exit 1' DEBUG",
+        "a loop": "while :; do :; done",
+        "a loop that ignores signals": "trap '' INT TERM HUP; while :; do :; done",
+        "a program that ignores signals": "trap '' INT TERM HUP; sleep 60",
+        "a trap with a loop": "trap 'while :; do :; done' INT; sleep 60",
+        "functions that replace builtins": "printf() { :; }; eval() { :; }; read() { :; }; "
+        "return() { :; }; "
         "continue() { :; }; sleep 60",
-    ),
-    SandboxAttack("builtins switched off", "enable -n printf eval read echo; exit"),
-    SandboxAttack("POSIX mode", "set -o posix; unset -f echo; exec < /dev/null; exit"),
-]
+        "builtins switched off": "enable -n printf eval read echo; exit",
+        "POSIX mode": "set -o posix; unset -f echo; exec < /dev/null; exit",
+    }.items(),
+)
 
 # -- the sandbox's own processes and files ---------------------------------------------------------
 
-GUEST = [
-    SandboxAttack("killing pid 1", "kill -9 1; kill -SEGV 1; kill -TERM 1; kill -STOP 1"),
-    SandboxAttack(
-        "finding the guest",
-        "cat /proc/[0-9]*/cmdline /proc/[0-9]*/comm | "
+GUEST = _table(
+    "name action",
+    *{
+        "killing pid 1": "kill -9 1; kill -SEGV 1; kill -TERM 1; kill -STOP 1",
+        "finding the guest": "cat /proc/[0-9]*/cmdline /proc/[0-9]*/comm | "
         "grep -a -e '[g]uest' -e '[s]upervisor' -e '[b]wrap' -e '[p]ython' && echo BREA''CH",
-    ),
-    SandboxAttack(
-        "closing descriptors", 'for fd in {3..255}; do eval "exec $fd>&-"; done 2> /dev/null'
-    ),
-    SandboxAttack(
-        "writing to descriptors",
-        "for fd in {3..255}; do echo 0 0 >&$fd; echo garbage >&$fd; done 2> /dev/null",
-    ),
-    SandboxAttack(
-        "flooding descriptors",
-        "for fd in {3..70}; do timeout 0.2 yes >&$fd & done 2> /dev/null; wait",
-    ),
-    SandboxAttack(
-        "forged completions",
-        "for fd in {3..70}; do printf '0 %d\\n' {0..3000} >&$fd; done 2> /dev/null; echo more",
-    ),
-    SandboxAttack(
-        "forged completions later",
-        "(sleep 0.3; for fd in {3..70}; do printf '0 %d\\n' {0..3000} >&$fd; done) 2> /dev/null &",
-    ),
-    SandboxAttack(
-        "reading the next action",
-        "for fd in {3..70}; do timeout 0.2 cat <&$fd & done 2> /dev/null; wait",
-    ),
-    SandboxAttack(
-        "emptying the guest's variables",
-        "unset __intercode; __intercode() { exit; }; readonly __intercode",
-    ),
-    SandboxAttack("signals to all", "for n in 1 2 3 6 10 12 13 14 15 17 28; do kill -$n -1; done"),
-    SandboxAttack("killing all", "kill -9 -1"),
-    SandboxAttack(
-        "limits of all processes",
-        "for p in /proc/[0-9]*; "
+        "closing descriptors": 'for fd in {3..255}; do eval "exec $fd>&-"; done 2> /dev/null',
+        "writing to descriptors": "for fd in {3..255}; do echo 0 0 >&$fd; echo garbage >&$fd; "
+        "done 2> /dev/null",
+        "flooding descriptors": "for fd in {3..70}; do timeout 0.2 yes >&$fd & done 2> /dev/null; "
+        "wait",
+        "forged completions": "for fd in {3..70}; do printf '0 %d\\n' {0..3000} >&$fd; "
+        "done 2> /dev/null; echo more",
+        "forged completions later": "(sleep 0.3; for fd in {3..70}; "
+        "do printf '0 %d\\n' {0..3000} >&$fd; done) 2> /dev/null &",
+        "reading the next action": "for fd in {3..70}; "
+        "do timeout 0.2 cat <&$fd & done 2> /dev/null; wait",
+        "emptying the guest's variables": "unset __intercode; __intercode() { exit; }; "
+        "readonly __intercode",
+        "signals to all": "for n in 1 2 3 6 10 12 13 14 15 17 28; do kill -$n -1; done",
+        "killing all": "kill -9 -1",
+        "limits of all processes": "for p in /proc/[0-9]*; "
         "do prlimit --pid ${p#/proc/} --nofile=0 --data=0 --cpu=0 --nproc=0; done 2> /dev/null",
-    ),
-    SandboxAttack(
-        "a file in place of the working folder",
-        "mkdir /tmp/a; cd /tmp/a; rmdir /tmp/a; touch /tmp/a; exit",
-    ),
-    SandboxAttack("an argument too long", "x=$(head -c 400k /dev/zero | tr '\\0' x); export x; ls"),
-    SandboxAttack("a classic fork bomb", ":() { : | : & }; :"),
-    SandboxAttack("a fork bomb of short-lived processes", "while :; do (setsid true &); done"),
-    SandboxAttack("endless output", "yes"),
-    SandboxAttack("a line of 10 MB", "head -c 10M /dev/zero | tr '\\0' x"),
-    SandboxAttack(
-        "bytes that are no UTF-8", "head -c 3M /dev/urandom; printf '\\xff\\xfe\\0\\xc3('"
-    ),
-]
+        "a file in place of the working folder": "mkdir /tmp/a; cd /tmp/a; rmdir /tmp/a; "
+        "touch /tmp/a; exit",
+        "an argument too long": "x=$(head -c 400k /dev/zero | tr '\\0' x); export x; ls",
+        "a classic fork bomb": ":() { : | : & }; :",
+        "a fork bomb of short-lived processes": "while :; do (setsid true &); done",
+        "endless output": "yes",
+        "a line of 10 MB": "head -c 10M /dev/zero | tr '\\0' x",
+        "bytes that are no UTF-8": "head -c 3M /dev/urandom; printf '\\xff\\xfe\\0\\xc3('",
+    }.items(),
+)
 
 # -- no shell can start after these: every action reports that until the reset ---------------------
 
-FATAL = [
-    SandboxAttack(
-        "removing everything, then the shell", "rm -rf --no-preserve-root /* 2> /dev/null; exit"
-    ),
-    SandboxAttack("forbidding the root folder", "cd /tmp; chmod 0 / /tmp; exit"),
-]
+FATAL = _table(
+    "name action",
+    *{
+        "removing everything, then the shell": "rm -rf --no-preserve-root /* 2> /dev/null; exit",
+        "forbidding the root folder": "cd /tmp; chmod 0 / /tmp; exit",
+    }.items(),
+)
 
 GROUPS = (
     (EXHAUSTION, "exceed a limit"),

@@ -44,10 +44,13 @@ def script_command(text: str, path: str) -> list[str]:
     """Return the command that executes the script at `path`, whose first line decides, as for the
     kernel. A text without `#!` is Bash; bash and sh are looked up on PATH."""
     first = text.partition("\n")[0].strip()
-    if not first.startswith("#!") or not (words := first[2:].split(None, 1)):
+    words = first[2:].split(None, 1)
+    if not first.startswith("#!") or not words:
         return ["bash", path]
     name = words[0].rpartition("/")[2]
-    return [name if name in ("bash", "sh") else words[0], *words[1:], path]
+    if name in ("bash", "sh"):
+        words[0] = name
+    return [*words, path]
 
 
 class Sandbox(ABC):
@@ -74,9 +77,8 @@ class Sandbox(ABC):
 
     def machine_facts(self) -> dict[str, str]:
         """Return `wall` and `files` if they are unusual on this machine; the run records them."""
-        return {
-            name: value for name, value in (("wall", self.wall), ("files", self.files)) if value
-        }
+        facts = {"wall": self.wall, "files": self.files}
+        return {name: value for name, value in facts.items() if value}
 
     @abstractmethod
     def exec(
@@ -135,13 +137,14 @@ class Sandbox(ABC):
         stay. Raises OSError. Needs `run` and, for folders, tar inside."""
         from intercode_sandbox import copying
 
-        source, path = Path(text("source", source)), text("path", path)
+        source = Path(text("source", source))
+        path = text("path", path)
         if not source.is_dir():
             self.write(path, source.read_bytes(), mode=source.stat().st_mode & 0o777)
             return
         command = ["sh", "-c", 'mkdir -p -- "$1" && tar -xopf - -C "$1"', "sh", path]
-        done = self.run(command, stdin=copying.pack(source), timeout=copying.SECONDS)
-        copying.require_success(done, path)
+        result = self.run(command, stdin=copying.pack(source), timeout=copying.SECONDS)
+        copying.require_success(result, path)
 
     def copy_out(self, path: Word, target: Word) -> None:
         """Copy a file or a folder to `target` on this machine. Links that lead out of the folder or
@@ -149,14 +152,15 @@ class Sandbox(ABC):
         a link in `target` is in the way. Needs what `copy_in` needs."""
         from intercode_sandbox import copying
 
-        target, path = Path(text("target", target)), text("path", path)
+        target = Path(text("target", target))
+        path = text("path", path)
         if self.run(["test", "-d", path]).exit_code != 0:
             target.write_bytes(self.read(path, limit=copying.LARGEST))
             return
         command = ["tar", "-cf", "-", "-C", path, "."]
-        done = self.run(command, timeout=copying.SECONDS, output=copying.LARGEST)
-        copying.require_success(done, path)
-        copying.unpack(done.stdout, path, target)
+        result = self.run(command, timeout=copying.SECONDS, output=copying.LARGEST)
+        copying.require_success(result, path)
+        copying.unpack(result.stdout, path, target)
 
     @abstractmethod
     def read(self, path: str, *, limit: int = 8 * MIB) -> bytes:
@@ -428,14 +432,16 @@ def fingerprint(sandbox: Sandbox) -> dict[str, str]:
         raise SandboxError(
             f"the sandbox cannot list its tools; it printed:\n{result.output[-500:] or '(nothing)'}"
         )
-    facts = dict(zip(_KEYS, (line.strip() for line in lines), strict=False))
+    facts = dict(zip(_KEYS, map(str.strip, lines), strict=False))
     for key in ("coreutils", "findutils"):
         facts[key] = _version(facts[key])
-    version = _version(facts["awk"])
-    facts["awk"] = f"{facts['awk'].partition(version)[0].strip()} {version}" if version else ""
-    facts["tools"] = hashlib.sha256(
-        "\n".join(sorted(set(lines[len(_KEYS) :]))).encode()
-    ).hexdigest()
+    awk = facts["awk"]
+    version = _version(awk)
+    facts["awk"] = ""
+    if version:
+        facts["awk"] = f"{awk.partition(version)[0].strip()} {version}"
+    tools = "\n".join(sorted(set(lines[len(_KEYS) :])))
+    facts["tools"] = hashlib.sha256(tools.encode()).hexdigest()
     return {**facts, "id": hashlib.sha256(repr(sorted(facts.items())).encode()).hexdigest()[:12]}
 
 

@@ -13,13 +13,13 @@ ROOT is `$INTERCODE_CACHE`, else /var/cache/intercode for root and `$XDG_CACHE_H
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -64,14 +64,30 @@ def folder(kind: str, key: str, build: Callable[[Path], None]) -> Path:
     one copy stays."""
     shelf = root() / kind
     final = shelf / key
-    with room_left(), _explain_write_errors(shelf), _for_all_users():
-        shelf.mkdir(exist_ok=True)
-        if not final.is_dir():
-            _make(final, build)
+    with room_left(), _for_all_users():
+        try:
+            shelf.mkdir(exist_ok=True)
+            if not final.is_dir():
+                _make(final, build)
+        except (OSError, subprocess.CalledProcessError) as error:
+            # The error of a write to a full disk has an errno and no paths; errors from `shutil`
+            # and from programs have neither.
+            if isinstance(error, OSError) and not isinstance(error, shutil.Error):
+                names = error.filename, error.filename2
+                ours = names == (None, None) and error.errno in DISK_FULL
+                for name in names:
+                    ours = ours or Path(str(name)).is_relative_to(shelf)
+                if not ours:
+                    raise
+            why = getattr(error, "strerror", None) or str(error)[:300]
+            raise SandboxUnavailable(
+                f"the cache {shelf} cannot be filled ({why}); make room there, "
+                "give this user the right to write, or set INTERCODE_CACHE to another folder"
+            ) from error
     return final
 
 
-@contextlib.contextmanager
+@contextmanager
 def _for_all_users() -> Iterator[None]:
     """Let everyone read files created in the block, whatever the caller's umask: sandboxes may run
     as another user."""
@@ -99,31 +115,6 @@ def _make(final: Path, build: Callable[[Path], None]) -> None:
         remove(work)
 
 
-@contextlib.contextmanager
-def _explain_write_errors(shelf: Path) -> Iterator[None]:
-    """Raise `SandboxUnavailable` with advice if `shelf` cannot be made or written in the block."""
-    try:
-        yield
-    except (OSError, subprocess.CalledProcessError) as error:
-        # The error of a write to a full disk has an errno and no paths; errors from `shutil` and
-        # from programs have neither.
-        if isinstance(error, OSError) and not isinstance(error, shutil.Error):
-            paths = [
-                Path(str(name)) for name in (error.filename, error.filename2) if name is not None
-            ]
-            if not (
-                any(path.is_relative_to(shelf) for path in paths)
-                if paths
-                else error.errno in DISK_FULL
-            ):
-                raise
-        why = getattr(error, "strerror", None) or str(error)[:300]
-        raise SandboxUnavailable(
-            f"the cache {shelf} cannot be filled ({why}); make room there, "
-            "give this user the right to write, or set INTERCODE_CACHE to another folder"
-        ) from error
-
-
 def remove(work: Path) -> None:
     """Remove a folder, even if folders in it lack write permission for an ordinary user."""
     shutil.rmtree(work, ignore_errors=True)
@@ -137,8 +128,6 @@ def guest_folder(python: str, root: Path) -> Path:
     """Return the folder with the guest's modules for the interpreter `python`; `root` is the
     cache's folder."""
     modules = sorted(GUEST.glob("*.py"))
-    sources = [path.read_bytes() for path in (*modules, Path(init.__file__))]
-    digest = hashlib.sha256(python.encode() + b"".join(sources)).hexdigest()[:24]
 
     def build(target: Path) -> None:
         for path in modules:
@@ -148,4 +137,10 @@ def guest_folder(python: str, root: Path) -> Path:
             [python, "-I", "-m", "compileall", "-q", str(target)], check=True, capture_output=True
         )
 
-    return folder("guest", digest, build)
+    return folder("guest", code_key(python, *modules, Path(init.__file__)), build)
+
+
+def code_key(python: str, *files: Path) -> str:
+    """Return the key of what an interpreter makes of these files."""
+    contents = b"".join([path.read_bytes() for path in files])
+    return hashlib.sha256(python.encode() + contents).hexdigest()[:24]

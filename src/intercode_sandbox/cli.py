@@ -12,10 +12,10 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import BinaryIO, NoReturn
 
-from intercode_sandbox.base import PROVIDERS
+from intercode_sandbox.base import PROVIDERS, Sandbox
 from intercode_sandbox.errors import IntercodeError, UsageError
 
 
@@ -26,12 +26,13 @@ def main(words: Sequence[str] | None = None) -> int:
             setattr(sys, name, open(os.devnull, mode))
     try:
         options = _parser().parse_args(words)
-        command: Callable[[argparse.Namespace], int] = options.execute
-        status = command(options)
+        status = options.execute(options)
         sys.stdout.flush()
-        return status
+        return int(status)
+    except UsageError as error:
+        return _fail(2, str(error))
     except IntercodeError as error:
-        return _fail(2 if isinstance(error, UsageError) else 3, str(error))
+        return _fail(3, str(error))
     except KeyboardInterrupt:
         return _fail(130, "interrupted")
     except OSError as error:
@@ -41,7 +42,9 @@ def main(words: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 141
-        return _fail(3, f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        if error.filename:
+            return _fail(3, f"{error.filename}: {error.strerror}")
+        return _fail(3, str(error))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -83,7 +86,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def seconds(text: str) -> float:
-    if not 0 < (value := float(text)) < float("inf"):
+    value = float(text)
+    if not 0 < value < float("inf"):
         raise ValueError
     return value
 
@@ -91,22 +95,26 @@ def seconds(text: str) -> float:
 def _run(options: argparse.Namespace) -> int:
     from intercode_sandbox.opening import open_sandbox
 
-    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    command = options.command
+    if command[:1] == ["--"]:
+        del command[0]
     if not command:
         raise UsageError("no command; write intercode-sandbox run -- COMMAND…")
     with open_sandbox(options.image, provider=options.sandbox, tree=options.tree) as box:
-        stdin = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
-        done = box.run(command, stdin=stdin, timeout=options.timeout)
-    _write(sys.stderr.buffer, done.stderr)
+        stdin = b""
+        if not sys.stdin.isatty():
+            stdin = sys.stdin.buffer.read()
+        result = box.run(command, stdin=stdin, timeout=options.timeout)
+    _write(sys.stderr.buffer, result.stderr)
     try:
-        _write(sys.stdout.buffer, done.stdout)
+        _write(sys.stdout.buffer, result.stdout)
     except BrokenPipeError:  # the reader has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if done.limits:
-        _fail(0, f"a limit was hit: {', '.join(done.limits)}")
-    if done.exit_code is None:
+    if result.limits:
+        _fail(0, f"a limit was hit: {', '.join(result.limits)}")
+    if result.exit_code is None:
         return _fail(124, "the time was up; give more with --timeout")
-    return done.exit_code
+    return result.exit_code
 
 
 def _write(stream: BinaryIO, data: bytes) -> None:
@@ -120,8 +128,9 @@ def _write(stream: BinaryIO, data: bytes) -> None:
 def _doctor(options: argparse.Namespace) -> int:
     from intercode_sandbox.doctor import clean, examine
 
-    for removed in clean() if options.clean else ():
-        print(f"removed {removed}", file=sys.stderr)
+    if options.clean:
+        for removed in clean():
+            print(f"removed {removed}", file=sys.stderr)
     findings = examine()
     if options.json:
         print(json.dumps({"findings": [finding.record() for finding in findings]}))
@@ -135,20 +144,26 @@ def _attack(options: argparse.Namespace) -> int:
     from intercode_sandbox.attacks import LIMITS
     from intercode_sandbox.opening import open_sandbox
 
+    def open_box() -> Sandbox:
+        return open_sandbox(provider=options.sandbox, limits=LIMITS)
+
     results = []
-    for result in play_attacks(
-        lambda: open_sandbox(provider=options.sandbox, limits=LIMITS), options.names
-    ):
+    for result in play_attacks(open_box, options.names):
         results.append(result)
         if not options.json:
             word = {True: "held ", False: "FAILS", None: "not tried"}[result.held]
-            why = f": {result.why}" if result.why else ""
-            print(f"{word}  {result.name} ({result.aim}){why}", flush=True)
+            line = f"{word}  {result.name} ({result.aim})"
+            if result.why:
+                line += f": {result.why}"
+            print(line, flush=True)
     if options.json:
         print(json.dumps({"attacks": [result._asdict() for result in results]}))
-    if any(result.held is False for result in results):
+    held = {result.held for result in results}
+    if False in held:
         return 1
-    return 3 if any(result.held is None for result in results) else 0
+    if None in held:
+        return 3
+    return 0
 
 
 def _fail(status: int, why: str) -> int:

@@ -11,7 +11,6 @@ as a container.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import errno
 import itertools
@@ -23,12 +22,13 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import NoneType
 from typing import Any, Self, overload
 
 from intercode_sandbox.arguments import Content, Word, content, number, text, variables, words
-from intercode_sandbox.base import Limits, Sandbox, Session
+from intercode_sandbox.base import Limits, Sandbox
 from intercode_sandbox.errors import ForkError, SandboxDied, UsageError, inside, room_left
 from intercode_sandbox.guest import wire
 from intercode_sandbox.guest.limit import Limit
@@ -38,13 +38,14 @@ from intercode_sandbox.results import Change, Completed, ExecResult
 from intercode_sandbox.room import LEAST, require_processes
 from intercode_sandbox.streams import Streams
 
-_SPIN_SECONDS, _QUICK_SECONDS = 150e-6, 500e-6
+_SPIN_SECONDS = 150e-6
+_QUICK_SECONDS = 500e-6
 _PAYLOAD = 1 << 30
 _CONNECT_SECONDS = 10.0
+# The most files that are read by one request.
 _FILES = 200
-"""The most files that are read by one request."""
+# The limits whose hits an episode server reports by name.
 _ENFORCED = sorted(Limits().hits())
-"""The limits whose hits an episode server reports by name."""
 _CHANGE = {
     "kind": (str,),
     "type": (str,),
@@ -52,10 +53,10 @@ _CHANGE = {
     "digest": (str, NoneType),
     "target": (str, NoneType),
 }
+# The numbers of commands.
 _numbers = itertools.count(1)
-"""The numbers of commands."""
+# Seconds that the episode server may take beyond the action's limit before it counts as dead.
 _GRACE = 15.0
-"""Seconds that the episode server may take beyond the action's limit before it counts as dead."""
 
 
 class _Action:
@@ -65,7 +66,8 @@ class _Action:
     __slots__ = ("stop_asked", "stops")
 
     def __init__(self) -> None:
-        self.stop_asked, self.stops = False, list[None]()
+        self.stop_asked = False
+        self.stops = list[None]()
 
 
 class GuestSandbox(Sandbox):
@@ -77,30 +79,25 @@ class GuestSandbox(Sandbox):
     """Programs inside have root's rights over files and users."""
     _number: int
     _sock: socket.socket
-    _lock: threading.RLock
+    # The commands that have ended since the last one began, for the episode server.
     _ended: list[int]
-    """The commands that have ended since the last one began, for the episode server."""
+    # The episode server of the next episode, which starts while this one is played.
     _spare: Server | None
-    """The episode server of the next episode, which starts while this one is played."""
     _sealed: tuple[str, ...] = ()
+    # The action that is being executed.
     _action: _Action | None = None
-    """The action that is being executed."""
+    # True if the session has ended; None if the last request did not say.
     _lost: bool | None = None
-    """True if the session has ended; None if the last request did not say."""
 
-    def __init__(self, host: Host, limits: Limits, session: Session) -> None:
-        self.host, self.limits, self.session, self._pid = host, limits, session, os.getpid()
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self._pid = os.getpid()
+        self.limits = host.options.limits
+        self.session = host.options.session
         self._open_episode()
 
     @overload
-    def exec(
-        self,
-        action: str,
-        *,
-        argv: Sequence[Word] | None = None,
-        cwd: Word | None = None,
-        timeout: float | None = None,
-    ) -> ExecResult: ...
+    def exec(self, action: str, **options: Any) -> ExecResult: ...
 
     @overload
     def exec(self, action: list[Word], **options: Any) -> Completed: ...
@@ -116,25 +113,31 @@ class GuestSandbox(Sandbox):
     ) -> ExecResult | Completed:
         """Run an action in the session, see `Sandbox`; or a list of words by `run`."""
         if not isinstance(action, str):
-            return self.run(action, cwd="" if cwd is None else cwd, timeout=timeout, **options)
-        if unused := sorted(options) + ["cwd"] * (cwd is not None and not argv):
+            return self.run(action, cwd=cwd or "", timeout=timeout, **options)
+        unused = sorted(options)
+        if cwd is not None and not argv:
+            unused.append("cwd")
+        if unused:
             raise UsageError(
                 f"a text runs in the session, without {', '.join(unused)}; give a list of words"
             )
-        seconds = number("timeout", self.limits.seconds if timeout is None else timeout)
-        head: dict[str, Any] = {"op": "exec", "seconds": seconds}
+        seconds = number("timeout", timeout, self.limits.seconds)
+        head: dict[str, Any] = {"seconds": seconds}
         if argv:
             head["argv"] = words("argv", argv)
-            head["cwd"] = None if cwd is None else text("cwd", cwd)
-        if b"\0" in (payload := content("an action", action)):
+            head["cwd"] = None
+            if cwd is not None:
+                head["cwd"] = text("cwd", cwd)
+        payload = content("an action", action)
+        if b"\0" in payload:
             raise UsageError("an action cannot contain a NUL character")
         with self._lock:
             self._action = _Action()
             try:
-                reply, output = self._request(head, payload, wait=seconds)
+                reply, output = self._request("exec", payload, wait=seconds, **head)
             finally:
                 self._action = None
-        hit = _field(reply, "limits", list)
+        hits = _field(reply, "limits", list)
         return ExecResult(
             output=output.decode("utf-8", "backslashreplace"),
             exit_code=_field(reply, "exit_code", int, NoneType),
@@ -142,12 +145,13 @@ class GuestSandbox(Sandbox):
             session_lost=_field(reply, "lost", bool),
             overflow=_field(reply, "overflow", str, NoneType),
             cwd=_field(reply, "cwd", str),
-            limits=tuple(limit for limit in _ENFORCED if limit in hit) if hit else (),
+            limits=tuple(limit for limit in _ENFORCED if limit in hits),
             killed=_field(reply, "killed", bool),
         )
 
     def stop(self) -> bool:
-        if (action := self._action) is None:
+        action = self._action
+        if action is None:
             return False
         action.stop_asked = True
         self._send_stop(action)
@@ -155,7 +159,7 @@ class GuestSandbox(Sandbox):
 
     def _send_stop(self, action: _Action) -> None:
         if action.stop_asked:
-            with contextlib.suppress(IndexError, OSError):
+            with suppress(IndexError, OSError):
                 action.stops.pop()
                 self._sock.send(wire.STOP)
 
@@ -171,65 +175,69 @@ class GuestSandbox(Sandbox):
         output: int | None = None,
         ends: Callable[[], bool] | None = None,
     ) -> Completed:
-        if not (argv := words("the command", command)):
+        argv = words("the command", command)
+        if not argv:
             raise UsageError("the command must have a word")
         stdin = content("stdin", stdin)
-        seconds = number("timeout", self.limits.seconds if timeout is None else timeout)
-        kept = int(number("output", self.limits.output if output is None else output))
+        seconds = number("timeout", timeout, self.limits.seconds)
+        limit = int(number("output", output, self.limits.output))
         of_user, ids = self._user(text("user", user))
         head: dict[str, Any] = {
-            "op": "run",
-            "number": next(_numbers),
             "argv": argv,
             "env": {**of_user, **variables(env)},
             "path": self._absolute(cwd, "cwd"),
             "reads": bool(stdin),
             "user": ids,
         }
-        fds: list[int] = []
+        command_number = next(_numbers)
+        fds = list[int]()
         with self._lock:
-            ended, self._ended = self._ended, []
-            self._request({**head, "ended": ended}, fds=fds)
+            ended = self._ended
+            self._ended = []
+            self._request("run", fds=fds, number=command_number, ended=ended, **head)
         if len(fds) != 3 + bool(stdin):
             for fd in fds:
                 os.close(fd)
             raise SandboxDied("the sandbox did not hand out the command's ends")
-        end = {"op": "end_run", "number": head["number"]}
         try:
-            with Streams(fds, stdin, kept) as streams:
+            with Streams(fds, stdin, limit) as streams:
                 ended_itself = streams.pump(seconds, ends)
                 if not ended_itself:
-                    self._request(end)
+                    self._request("end_run", number=command_number)
         except BaseException:  # such as an interrupt by the user
-            with contextlib.suppress(SandboxDied):
-                self._request(end)
+            with suppress(SandboxDied):
+                self._request("end_run", number=command_number)
             raise
         if ended_itself:
             with self._lock:
-                self._ended.append(head["number"])
+                self._ended.append(command_number)
         return streams.completed(timed_out=not ended_itself)
 
     def read(self, path: Word, *, limit: int = 8 << 20) -> bytes:
-        limit, path = int(number("limit", limit)), self._absolute(path)
+        limit = int(number("limit", limit))
+        path = self._absolute(path)
         with self._lock:
-            pieces = [self._request({"op": "read", "path": path, "limit": limit})[1]]
+            pieces = [self._request("read", path=path, limit=limit)[1]]
             while len(pieces[-1]) == wire.PIECE and len(pieces) * wire.PIECE <= limit:
-                pieces.append(self._request({"op": "read", "path": path})[1])
+                pieces.append(self._request("read", path=path)[1])
         return b"".join(pieces)
 
     def read_many(self, paths: Sequence[Word], *, limit: int = 8 << 20) -> Iterator[bytes | None]:
         """Read small files together, since each request takes longer than a small file."""
-        place, paths = 0, words("the paths", paths)
+        place = 0
+        paths = words("the paths", paths)
         while place < len(paths):
             batch = [self._absolute(path) for path in paths[place : place + _FILES]]
-            reply, content = self._request({"op": "read_many", "paths": batch})
-            sizes, start = _field(reply, "sizes", list), 0
-            sound = len(sizes) <= len(batch) and all(type(size) is int for size in sizes)
-            if not sound or sum(sizes) != len(content):
+            reply, content = self._request("read_many", paths=batch)
+            sizes = _field(reply, "sizes", list)
+            start = 0
+            other_types = set(map(type, sizes)) - {int}
+            if other_types or len(sizes) > len(batch) or sum(sizes) != len(content):
                 raise SandboxDied(f"the sandbox's answer makes no sense: sizes {sizes!r:.50}")
             for size in sizes:
                 yield content[start : start + size]
-                start, place = start + size, place + 1
+                start += size
+            place += len(sizes)
             if place < len(paths):  # the next one is too large for that, or cannot be read
                 yield from super().read_many(paths[place : place + 1], limit=limit)
                 place += 1
@@ -237,68 +245,67 @@ class GuestSandbox(Sandbox):
     def write(self, path: Word, data: Content, *, mode: int = 0o644) -> None:
         if not isinstance(mode, int) or not 0 <= mode <= 0o7777:
             raise UsageError(f"mode must be a number from 0 to 0o7777, not {mode!r:.60}")
-        path, data = self._absolute(path), content("data", data)
-        for start in range(0, len(data) or 1, wire.PIECE):
-            end = start + wire.PIECE
-            head = {
-                "op": "write",
-                "path": path,
-                "at": start,
-                "mode": mode if end >= len(data) else None,
-            }
-            self._request(head, data[start:end])
+        path = self._absolute(path)
+        data = content("data", data)
+        last = max(len(data) - 1, 0) // wire.PIECE * wire.PIECE
+        for start in range(0, last, wire.PIECE):
+            piece = data[start : start + wire.PIECE]
+            self._request("write", piece, path=path, at=start, mode=None)
+        self._request("write", data[last:], path=path, at=last, mode=mode)
 
     def connect(self, path: Word | int) -> socket.socket:
         if not isinstance(path, int):
-            sock = self._receive_socket({"op": "connect", "path": self._absolute(path)})
+            sock = self._receive_socket("connect", path=self._absolute(path))
             sock.setblocking(True)
             return sock
         try:
             return self._connect_to("127.0.0.1", path)
         except ConnectionRefusedError:
-            with contextlib.suppress(OSError, UsageError):  # closed meanwhile
+            with suppress(OSError, UsageError):  # closed meanwhile
                 return self._connect_to("::1", path)
             raise
 
     def _connect_to(self, address: str, port: int) -> socket.socket:
-        place = f"{address}:{_require_port(port, 1)}"
-        request = {"op": "connect", "path": place, "port": port, "address": address}
-        stream = self._receive_socket(request)
+        stream = self._receive_at_port("connect", address, port, 1)
         poll = select.poll()  # `select` refuses descriptors above 1023
         poll.register(stream, select.POLLOUT)
         connected = poll.poll(_CONNECT_SECONDS * 1000)
         failure = stream.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if failure or not connected:
+        if not (connected or failure):
+            failure = errno.ETIMEDOUT
+        if failure:
             stream.close()
-            raise OSError(failure or errno.ETIMEDOUT, os.strerror(failure or errno.ETIMEDOUT))
+            raise OSError(failure, os.strerror(failure))
         stream.setblocking(True)
         return stream
 
     def listen(self, port: int, address: str = "127.0.0.1") -> socket.socket:
-        place = f"{address}:{_require_port(port)}"
+        return self._receive_at_port("listen", address, port, 0)
+
+    def _receive_at_port(self, op: str, address: str, port: object, least: int) -> socket.socket:
+        if not (isinstance(port, int) and least <= port < 1 << 16):
+            raise UsageError(f"port must be a number from {least} to 65535, not {port!r:.60}")
         # an error of the port is the caller's, as one of a path is
-        return self._receive_socket(
-            {"op": "listen", "path": place, "port": port, "address": address}
-        )
+        return self._receive_socket(op, path=f"{address}:{port}", port=port, address=address)
 
     def branch(self) -> socket.socket:
         """Return a socket to a forked copy of the session's interpreter; the previous branch ends,
         with all that it started."""
-        if self.host.program != "python":
+        if self.host.options.program != "python":
             raise UsageError(
                 "this sandbox's session is a shell, which cannot be copied; "
                 "make it with program='python'"
             )
         require_processes(LEAST)
-        return self._receive_socket({"op": "branch"})
+        return self._receive_socket("branch")
 
     def end_branch(self) -> None:
-        self._request({"op": "branch", "end": True})
+        self._request("branch", end=True)
 
     def restore(self) -> None:
         """Reset, unless all is as it was at the start."""
         self.end_branch()
-        reply, _ = self._request({"op": "untouched"})
+        reply, _ = self._request("untouched")
         if not _field(reply, "untouched", bool):
             self.reset()
 
@@ -312,8 +319,9 @@ class GuestSandbox(Sandbox):
         """Return the changes. `pause`: stop processes while files are read, which they may notice
         when they continue; otherwise a file that changes meanwhile has the type `other`."""
         require_processes(LEAST)
-        reply, _ = self._request({"op": "diff", "pause": pause}, wait=120)
-        reported, self._lost = _field(reply, "changes", dict), _field(reply, "lost", bool)
+        reply, _ = self._request("diff", wait=120, pause=pause)
+        reported = _field(reply, "changes", dict)
+        self._lost = _field(reply, "lost", bool)
         parsed = {}
         for path in sorted(reported):
             fields = _field(reported, path, dict)
@@ -327,17 +335,17 @@ class GuestSandbox(Sandbox):
 
     def session_lost(self) -> bool:
         if self._lost is None:
-            reply, _ = self._request({"op": "session"})
+            reply, _ = self._request("session")
             return bool(_field(reply, "lost", bool))
         return self._lost
 
     def end_processes(self) -> None:
-        self._request({"op": "end_processes"})
+        self._request("end_processes")
 
     def export(self, folder: Path) -> None:
         """Copy the changes into `folder`, which must be the one given to the host. Raises `OSError`
         if its disk is full."""
-        self._request({"op": "export", "path": text("folder", folder)}, wait=600)
+        self._request("export", wait=600, path=text("folder", folder))
 
     def seal(self, *paths: Word) -> bool:
         sealed = tuple(words("the paths", paths))
@@ -350,7 +358,8 @@ class GuestSandbox(Sandbox):
 
     def reset(self) -> None:
         require_open(self._pid, closed=self.closed)
-        spare, self._spare = self._spare, None
+        spare = self._spare
+        self._spare = None
         number = self._number
         with self._sock:
             self._open_episode(replaces=number, spare=spare)
@@ -366,13 +375,14 @@ class GuestSandbox(Sandbox):
     def copy_files(self) -> Self:
         """Open a sandbox with a new session and a copy of this one's files."""
         fds: list[int] = []
-        reply, _ = self._request({"op": "files"}, fds=fds)
+        reply, _ = self._request("files", fds=fds)
         return self._open_copy(reply, fds)
 
     def _open_copy(self, reply: dict[str, Any], fds: list[int]) -> Self:
         """Open a sandbox that begins with the files of a descriptor, which is closed."""
         try:
-            if blockers := _field({"blockers": [], **reply}, "blockers", list):
+            blockers = _field({"blockers": [], **reply}, "blockers", list)
+            if blockers:
                 raise ForkError(
                     "a live copy cannot take along: "
                     f"{', '.join(map(str, blockers))}; end or close them"
@@ -387,19 +397,17 @@ class GuestSandbox(Sandbox):
                 os.close(fd)
 
     def fork(self) -> Self:
-        if self.host.program == "python":
+        if self.host.options.program == "python":
             raise ForkError(
                 "an interpreter cannot be copied live; "
                 "fork its environment, which executes the episode again"
             )
         fds: list[int] = []
-        reply, state = self._request({"op": "snapshot"}, wait=60, fds=fds)
+        reply, state = self._request("snapshot", wait=60, fds=fds)
         other = self._open_copy(reply, fds)
         if self.session == "persistent":
             try:
-                restored, _ = other._request(
-                    {"op": "restore", "status": _field(reply, "status", int)}, state
-                )
+                restored, _ = other._request("restore", state, status=_field(reply, "status", int))
                 if not _field(restored, "ok", bool):
                     raise ForkError(
                         "the copy could not take on the session's state: its shell ended"
@@ -415,12 +423,13 @@ class GuestSandbox(Sandbox):
         self._sock.close()
         if self._spare:
             self._spare[1].close()
-        number, self._number = self._number, -1
+        number = self._number
+        self._number = -1
         self.host.users -= 1
         if self.host.users == 0:
             self.host.close()
         elif not self.host.closed:
-            with contextlib.suppress(SandboxDied):  # the host ended, and the episode server with it
+            with suppress(SandboxDied):  # the host ended, and the episode server with it
                 self.host.end_episode(number)
                 if self._spare:
                     self.host.end_episode(self._spare[0])
@@ -435,7 +444,8 @@ class GuestSandbox(Sandbox):
         """Start an episode server and connect to it; a new sandbox counts as one more user of the
         host."""
         if replaces is None:
-            self._number, self._spare = -1, None
+            self._number = -1
+            self._spare = None
             self.host.users += 1
         try:
             require_processes(min(self.limits.processes, Limits().processes))
@@ -449,7 +459,8 @@ class GuestSandbox(Sandbox):
                     self.host.close()
             raise
         self._sock, self._timeout, self._quick, self._lost = sock, 0.0, False, None
-        self._lock, self._ended = threading.RLock(), []
+        self._lock = threading.RLock()
+        self._ended = []
         self.files = "copied" if self.host.copies else ""
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
@@ -461,13 +472,22 @@ class GuestSandbox(Sandbox):
             return {}, None
         if not self.root:
             raise UsageError(f"no user {user!r}: this sandbox has one user; open it with root=True")
-        users, groups = (self._table(name) for name in ("passwd", "group"))
-        row = next((row for row in users if user in (row[0], row[2])), [user, "", user, user])
-        if not all(number.isdigit() and int(number) < 1 << 32 for number in row[2:4]):
-            raise UsageError(f"no user {user!r} in /etc/passwd")
-        more = [int(group[2]) for group in groups if row[0] in group[3].split(",")]
-        home = row[5] if len(row) > 5 else "/"
-        return {"HOME": home, "USER": row[0], "LOGNAME": row[0]}, [int(row[2]), int(row[3]), *more]
+        row, home, ids = [user, "", user, user], "/", list[int]()
+        for entry in self._table("passwd"):
+            if user in (entry[0], entry[2]):
+                row = entry
+                break
+        if len(row) > 5:
+            home = row[5]
+        name = row[0]
+        for digits in row[2:4]:
+            if not digits.isdigit() or int(digits) >= 1 << 32:
+                raise UsageError(f"no user {user!r} in /etc/passwd")
+            ids.append(int(digits))
+        for group in self._table("group"):
+            if name in group[3].split(","):
+                ids.append(int(group[2]))
+        return {"HOME": home, "USER": name, "LOGNAME": name}, ids
 
     def _table(self, name: str) -> list[list[str]]:
         """Return the rows of /etc/passwd or /etc/group that have a number."""
@@ -481,51 +501,45 @@ class GuestSandbox(Sandbox):
 
     def _request(
         self,
-        head: dict[str, Any],
+        op: str,
         payload: bytes = b"",
         wait: float = 0.0,
         fds: list[int] | None = None,
+        **head: Any,
     ) -> tuple[dict[str, Any], bytes]:
         """Return the reply's head and payload. Descriptors that come with the reply are added to
         `fds`, or closed on an error."""
         with self._lock:
-            return self._request_alone(head, payload, wait, fds)
-
-    def _request_alone(
-        self, head: dict[str, Any], payload: bytes, wait: float, fds: list[int] | None
-    ) -> tuple[dict[str, Any], bytes]:
-        require_open(self._pid, closed=self.closed)
-        # what fails here has sent nothing, and the sandbox lives on
-        frame = wire.frame(head, payload)
-        answered, self._lost = False, None
-        try:
-            if wait + _GRACE != self._timeout:
-                self._sock.settimeout(wait + _GRACE)
-                self._timeout = wait + _GRACE
-            # the episode server has ended; its last frame says why
-            with contextlib.suppress(BrokenPipeError):
-                wire.transmit(self._sock, frame)
-            if self._action is not None:
-                self._action.stops.append(None)
-                self._send_stop(self._action)
-            limit = Limit(wait + _GRACE)
-            reply, content = (
-                self._prompt_reply(limit) if head["op"] == "exec" else self._reply(limit, fds)
-            )
-            answered = True
-        except TimeoutError:
-            raise SandboxDied(
-                f"the sandbox did not answer {head['op']} in {wait + _GRACE:.0f} s"
-            ) from None
-        except (OSError, EOFError, wire.WireError) as error:
-            raise SandboxDied(
-                f"the sandbox died during {head['op']} "
-                f"({str(error) or 'its end of the socket closed'})"
-            ) from None
-        finally:
-            if not answered:  # such as by an interrupt: what comes now answers no other request
-                self._sock.close()
-        if (failure := _error(head, reply)) is None:
+            require_open(self._pid, closed=self.closed)
+            # what fails here has sent nothing, and the sandbox lives on
+            frame = wire.frame({"op": op, **head}, payload)
+            answered, self._lost, seconds = False, None, wait + _GRACE
+            try:
+                if seconds != self._timeout:
+                    self._sock.settimeout(seconds)
+                    self._timeout = seconds
+                # the episode server has ended; its last frame says why
+                with suppress(BrokenPipeError):
+                    wire.transmit(self._sock, frame)
+                if self._action is not None:
+                    self._action.stops.append(None)
+                    self._send_stop(self._action)
+                limit = Limit(seconds)
+                if op == "exec":
+                    reply, content = self._prompt_reply(limit)
+                else:
+                    reply, content = self._reply(limit, fds)
+                answered = True
+            except TimeoutError:
+                raise SandboxDied(f"the sandbox did not answer {op} in {seconds:.0f} s") from None
+            except (OSError, EOFError, wire.WireError) as error:
+                why = str(error) or "its end of the socket closed"
+                raise SandboxDied(f"the sandbox died during {op} ({why})") from None
+            finally:
+                if not answered:  # such as by an interrupt: what comes now answers no other request
+                    self._sock.close()
+        failure = _error(op, head.get("path"), reply)
+        if failure is None:
             return reply, content
         for fd in fds or ():
             os.close(fd)
@@ -558,23 +572,17 @@ class GuestSandbox(Sandbox):
         fds += received
         return reply, content
 
-    def _receive_socket(self, head: dict[str, Any]) -> socket.socket:
+    def _receive_socket(self, op: str, **head: Any) -> socket.socket:
         """Return the socket that the episode server sends as its reply."""
         fds: list[int] = []
-        self._request(head, fds=fds)
-        with contextlib.ExitStack() as unused:
+        self._request(op, fds=fds, **head)
+        with ExitStack() as unused:
             for fd in fds:
                 unused.callback(os.close, fd)
             if len(fds) == 1 and stat.S_ISSOCK(os.fstat(fds[0]).st_mode):
                 unused.pop_all()
                 return socket.socket(fileno=fds[0])
-        raise SandboxDied(f"the sandbox answered {head['op']} without a socket")
-
-
-def _require_port(port: object, least: int = 0) -> int:
-    if isinstance(port, int) and least <= port < 1 << 16:
-        return port
-    raise UsageError(f"port must be a number from {least} to 65535, not {port!r:.60}")
+        raise SandboxDied(f"the sandbox answered {op} without a socket")
 
 
 def _field(reply: dict[str, Any], name: str, *kinds: type) -> Any:
@@ -586,19 +594,18 @@ def _field(reply: dict[str, Any], name: str, *kinds: type) -> Any:
     return value
 
 
-def _error(head: dict[str, Any], reply: dict[str, Any]) -> SandboxDied | OSError | None:
+def _error(op: str, path: Any, reply: dict[str, Any]) -> SandboxDied | OSError | None:
     if "perished" in reply:
         by_agent = reply.get("by_agent") is True
-        return SandboxDied(
-            f"the sandbox's first process ended before {head['op']} did", by_agent=by_agent
-        )
+        return SandboxDied(f"the sandbox's first process ended before {op} did", by_agent=by_agent)
     if "errno" not in reply:
         return None
     number = reply["errno"]
+    message = reply.get("error")
     if not isinstance(number, int):
         return SandboxDied(f"the sandbox's answer makes no sense: its errno is {number!r:.50}")
-    # EAGAIN comes from a full queue or from a lease that the agent holds
-    no_room = NO_ROOM if head["op"] == "run" else NO_ROOM - {errno.EAGAIN}
-    if "path" in head and number not in no_room:
-        return inside(OSError(number, reply.get("error"), head["path"]))
-    return SandboxDied(f"the sandbox broke during {head['op']} ({reply.get('error')})")
+    # EAGAIN comes from a full queue or from a lease that the agent holds, unless a program starts
+    full = number in NO_ROOM and (op == "run" or number != errno.EAGAIN)
+    if path is None or full:
+        return SandboxDied(f"the sandbox broke during {op} ({message})")
+    return inside(OSError(number, message, path))

@@ -37,15 +37,15 @@ def unpack(archive: bytes, path: str, target: Path) -> None:
         raise OSError(errno.EIO, f"not a tar: {error}", path) from error
 
 
-def require_success(done: Completed, path: str) -> None:
+def require_success(result: Completed, path: str) -> None:
     """Raise `OSError` if tar has failed, or its output was cut."""
-    if done.exit_code != 0 or "output" in done.limits:
-        text = done.stderr.decode(errors="replace").strip()[-300:]
-        raise OSError(errno.EIO, text or ", ".join(done.limits) or "time ran out", path)
+    if result.exit_code != 0 or "output" in result.limits:
+        text = result.stderr.decode(errors="replace").strip()[-300:]
+        raise OSError(errno.EIO, text or ", ".join(result.limits) or "time ran out", path)
 
 
 def _unpack(tar: tarfile.TarFile, target: Path) -> None:
-    left, files, links = LARGEST, dict[str, Path](), list[tuple[tuple[str, ...], str]]()
+    room, files, links = LARGEST, dict[str, Path](), list[tuple[tuple[str, ...], str]]()
     target.mkdir(parents=True, exist_ok=True)
     for count, member in enumerate(tar):
         name = posixpath.normpath(member.name)
@@ -58,21 +58,23 @@ def _unpack(tar: tarfile.TarFile, target: Path) -> None:
             _make_folder(target, parts)
         elif member.issym():
             links.append((parts, member.linkname))
-        elif twin := files.get(posixpath.normpath(member.linkname)) if member.islnk() else None:
-            left = _left(left, twin.stat().st_size, target)
-            files[name] = _write(target, parts, twin.read_bytes(), twin.stat().st_mode)
+        elif member.islnk():
+            twin = files.get(posixpath.normpath(member.linkname))
+            if twin:
+                room = _take(room, twin.stat().st_size, target)
+                files[name] = _write(target, parts, twin.read_bytes(), twin.stat().st_mode)
         elif member.isfile() and (content := tar.extractfile(member)):
-            left = _left(left, member.size, target)
+            room = _take(room, member.size, target)
             files[name] = _write(target, parts, content.read(), member.mode)
     for parts, to in links:
         if _stays_below(parts, to):
             _free(target, parts).symlink_to(to)
 
 
-def _left(left: int, size: int, target: Path) -> int:
-    if size > left:
+def _take(room: int, size: int, target: Path) -> int:
+    if size > room:
         raise OSError(errno.EFBIG, f"larger than {LARGEST} bytes", str(target))
-    return left - size
+    return room - size
 
 
 def _make_folder(target: Path, parts: tuple[str, ...]) -> Path:
@@ -104,5 +106,7 @@ def _stays_below(parts: tuple[str, ...], to: str) -> bool:
     """Return whether a link leads up by no more folders than it is deep, and then only down. After
     another link, `..` could lead anywhere."""
     steps = PurePosixPath(to).parts
-    up = next((at for at, step in enumerate(steps) if step != ".."), len(steps))
+    up = 0
+    while steps[up : up + 1] == ("..",):
+        up += 1
     return not to.startswith("/") and up < len(parts) and ".." not in steps[up:]

@@ -34,20 +34,20 @@ from intercode_sandbox.docker.daemon import docker
 from intercode_sandbox.errors import NO_BUILD, SandboxUnavailable, UsageError
 from intercode_sandbox.identity import identity
 
+# Waits in a new user namespace until its ids are mapped, then becomes a program with its own
+# processes, which ends with this process.
 _ENTER = (
     "echo; read -r _ || exit; exec setpriv --pdeathsig KILL unshare --mount --pid --fork "
     '--kill-child --mount-proc "$@"'
 )
-"""Waits in a new user namespace until its ids are mapped, then becomes a program with its own
-processes, which ends with this process."""
 _STEP = re.compile(r"(?:\[\d+/\d+\] )?STEP ")
 _IDS = 65_536
+# Where root maps the ids of a build but 0 to; nothing on the machine should belong to them.
 _FIRST_ID = 1_000_000
-"""Where root maps the ids of a build but 0 to; nothing on the machine should belong to them."""
+# Seconds in which a Dockerfile that did not build is not tried again.
 _REMEMBERED = 600.0
-"""Seconds in which a Dockerfile that did not build is not tried again."""
+# When and why a Dockerfile did not build, by the key of its layer.
 _failures: dict[str, tuple[float, str]] = {}
-"""When and why a Dockerfile did not build, by the key of its layer."""
 _PIP = "/etc/xdg/pip"
 _PIP_SETTINGS = ("cert", "extra-index-url", "index-url", "proxy", "timeout", "trusted-host")
 _PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
@@ -58,7 +58,8 @@ def find_dockerfile(image: str | None) -> Path | None:
     if image is None or ("/" not in image and local_images.image_path(image).is_dir()):
         return None
     path = Path(image)
-    path = path / "Dockerfile" if (path / "Dockerfile").is_file() else path
+    if (path / "Dockerfile").is_file():
+        return path / "Dockerfile"
     return path if "dockerfile" in path.name.lower() and path.is_file() else None
 
 
@@ -73,19 +74,16 @@ def build_dockerfile(dockerfile: Path, stand_in: template.Template | None) -> te
     digests = [f"{name}={base.digest}" for name, base in bases.items()]
     key = template.hash_of("dockerfile", dockerfile.name, context, *digests)
 
-    def build(layer: Path) -> None:
-        if has_docker():
-            tags = {name: images.import_tree(base) for name, base in bases.items()}
-            images.keep_files(images.make_image(str(dockerfile), bases=tags), layer)
-        else:
-            _Buildah(layer.parent).build(dockerfile.resolve(), bases, layer)
-
     def fill(layer: Path) -> None:
-        failed, why = _failures.get(key, (-inf, ""))
-        if time.monotonic() - failed < _REMEMBERED:
+        when, why = _failures.get(key, (-inf, ""))
+        if time.monotonic() - when < _REMEMBERED:
             raise UsageError(why)
         try:
-            build(layer)
+            if has_docker():
+                tags = {name: images.import_tree(base) for name, base in bases.items()}
+                images.keep_files(images.make_image(str(dockerfile), bases=tags), layer)
+            else:
+                _Buildah(layer.parent).build(dockerfile.resolve(), bases, layer)
         except UsageError as error:
             _failures[key] = time.monotonic(), str(error)
             raise
@@ -119,7 +117,8 @@ class _Buildah:
     """buildah, with its files in ROOT/buildah, and those of one build in `work`."""
 
     def __init__(self, work: Path) -> None:
-        program, needed = shutil.which("buildah"), ["unshare", "setpriv"]
+        program = shutil.which("buildah")
+        needed = ["unshare", "setpriv"]
         if not identity().other:
             needed += ["newuidmap", "newgidmap"]
         if program is None or not all(map(shutil.which, needed)):
@@ -131,23 +130,23 @@ class _Buildah:
         store = cache.root() / "buildah"
         store.mkdir(exist_ok=True)
         identity().own(store)
-        proxies = {*_PROXIES, *(name.upper() for name in _PROXIES)}
-        self._environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(work),
-            **{name: value for name, value in os.environ.items() if name in proxies},
-        }
+        proxies = {*_PROXIES, *map(str.upper, _PROXIES)}
+        self._environment = {"PATH": os.environ["PATH"], "HOME": str(work)}
+        for name, value in os.environ.items():
+            if name in proxies:
+                self._environment[name] = value
         places = ["--root", str(store), "--runroot", str(work / "run")]
         places += ["--short-name-alias-conf", str(store / "names.conf")]
         for driver in ("overlay", "vfs"):  # the former is faster, but not possible on overlays
             self._command = [program, *places, "--storage-driver", driver]
-            if self._run("images", quiet=True)[0] == 0:
+            if self._run("images")[0] == 0:
                 break
 
     def build(self, dockerfile: Path, bases: Mapping[str, template.Template], layer: Path) -> None:
-        archive, id_file, pip, context = (
-            self._work / name for name in ("root.tar", "id", "pip", "context")
-        )
+        archive = self._work / "root.tar"
+        id_file = self._work / "id"
+        pip = self._work / "pip"
+        context = self._work / "context"
         for folder in (pip, context):
             folder.mkdir()
             identity().own(folder)
@@ -161,9 +160,8 @@ class _Buildah:
         for name, base in bases.items():
             options.append(f"--build-context={name}=container-image://{self._import(base)}")
         options += ["--iidfile", str(id_file), "--output", f"type=tar,dest={archive}"]
-        status, log = self._run(
-            "build", *options, "-f", str(context / dockerfile.name), str(context)
-        )
+        words = ["build", *options, "-f", str(context / dockerfile.name), str(context)]
+        status, log = self._run(*words, progress=_print_step)
         if status:
             raise UsageError(
                 f"{dockerfile}: {NO_BUILD}; buildah's last lines:\n{images.last_lines(log)}"
@@ -178,7 +176,7 @@ class _Buildah:
     def _import(self, base: template.Template) -> str:
         """Return buildah's name for a local template of one layer."""
         name = f"localhost/intercode/made:{base.digest}"
-        if self._run("inspect", "--type", "image", name, quiet=True)[0] == 0:
+        if self._run("inspect", "--type", "image", name)[0] == 0:
             return name
         container = self._must("from", "--quiet", "scratch")
         self._must("add", "--quiet", container, f"{base.layers[0] / template.TREE}/", "/")
@@ -189,18 +187,13 @@ class _Buildah:
         return name
 
     def _must(self, *words: str) -> str:
-        status, output = self._run(*words, quiet=True)
+        status, output = self._run(*words)
         if status:
             raise SandboxUnavailable(f"buildah {words[0]} failed: {output[-600:]}")
         return output
 
-    def _run(self, *words: str, quiet: bool = False) -> tuple[int, str]:
+    def _run(self, *words: str, progress: images.Progress | None = None) -> tuple[int, str]:
         """Return the status and the output of a command of buildah, in a new user namespace."""
-
-        def progress(line: str) -> None:
-            if not quiet and _STEP.match(line):
-                print(line, file=sys.stderr)
-
         enter = ["unshare", "--user", "sh", "-c", _ENTER, "sh", *self._command, *words]
         with subprocess.Popen(
             enter,
@@ -222,6 +215,11 @@ class _Buildah:
             return images.follow(process, progress, images.BUILD_SECONDS)
 
 
+def _print_step(line: str) -> None:
+    if _STEP.match(line):
+        print(line, file=sys.stderr)
+
+
 def _map_ids(pid: int) -> None:
     """Map all ids of a new user namespace: 0 to the sandboxes' user, others to ids of nobody.
 
@@ -238,7 +236,7 @@ def _map_ids(pid: int) -> None:
                 continue
             ranges = (*ranges[:3], "1", *_subordinate(f"/etc/sub{kind}"))
             subprocess.run([f"new{kind}map", str(pid), *ranges], check=True, capture_output=True)
-        except (OSError, subprocess.CalledProcessError, StopIteration) as error:
+        except (OSError, subprocess.CalledProcessError) as error:
             raise SandboxUnavailable(
                 "buildah needs a range of ids, which this user does not have here; run: "
                 "usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER"
@@ -248,26 +246,26 @@ def _map_ids(pid: int) -> None:
 def _subordinate(file: str) -> tuple[str, str]:
     """Return the first of the caller's subordinate ids, and how many there are."""
     names = {pwd.getpwuid(os.getuid()).pw_name, str(os.getuid())}
-    rows = (line.strip().split(":") for line in Path(file).read_text().splitlines())
-    _, first, count = next(row for row in rows if row[0] in names)
-    return first, str(min(int(count), _IDS - 1))
+    for line in Path(file).read_text().splitlines():
+        name, *numbers = line.strip().split(":")
+        if name in names:
+            first, count = numbers
+            return first, str(min(int(count), _IDS - 1))
+    raise FileNotFoundError
 
 
 def _write_pip_settings(folder: Path) -> None:
     """Write where pip finds packages on this machine, and its certificates."""
-    settings = RawConfigParser()
-    files = (
-        "/etc/pip.conf",
-        Path.home() / ".config/pip/pip.conf",
-        os.environ.get("PIP_CONFIG_FILE", ""),
-    )
-    settings.read(files)
-    chosen = dict(settings["global"]) if settings.has_section("global") else {}
+    config = RawConfigParser()
+    text = "[global]\n"
+    own_file = os.environ.get("PIP_CONFIG_FILE", "")
+    config.read(["/etc/pip.conf", Path.home() / ".config/pip/pip.conf", own_file])
     for name in _PIP_SETTINGS:
         variable = f"PIP_{name.upper().replace('-', '_')}"
-        chosen[name] = os.environ.get(variable) or chosen.get(name, "")
-    if os.path.isfile(chosen["cert"]):
-        shutil.copyfile(chosen["cert"], folder / "certificates.crt")
-        chosen["cert"] = f"{_PIP}/certificates.crt"
-    lines = [f"{name} = {chosen[name]}\n" for name in _PIP_SETTINGS if chosen[name]]
-    (folder / "pip.conf").write_text("".join(["[global]\n", *lines]))
+        value = os.environ.get(variable) or config.get("global", name, fallback="") or ""
+        if name == "cert" and os.path.isfile(value):
+            shutil.copyfile(value, folder / "certificates.crt")
+            value = f"{_PIP}/certificates.crt"
+        if value:
+            text += f"{name} = {value}\n"
+    (folder / "pip.conf").write_text(text)

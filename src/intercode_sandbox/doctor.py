@@ -10,13 +10,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,13 +24,13 @@ from intercode_sandbox import cache
 from intercode_sandbox.docker import daemon
 from intercode_sandbox.errors import IntercodeError, SandboxUnavailable
 from intercode_sandbox.host import guest_python
-from intercode_sandbox.identity import identity
+from intercode_sandbox.identity import identity, run_as_user
 from intercode_sandbox.local import ALLOWING, shares_proc, usr_links
 from intercode_sandbox.pod import usual_provider, usual_provider_name
 
 _GIB = 1 << 30
+# Seconds after which a build's work folder counts as left over.
 _STALE_SECONDS = 3600
-"""Seconds after which a build's work folder counts as left over."""
 _APPARMOR = (
     "allow bwrap alone: "
     "printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap /usr/bin/bwrap "
@@ -50,6 +50,8 @@ _KERNEL_SETTINGS = {
 _WHOLE_PROC = (
     "--security-opt systempaths=unconfined, or in Kubernetes securityContext: {procMount: Unmasked}"
 )
+_COPIED = "none here, so an episode begins with a copy of its files (files: copied in the run)"
+_MASKED = "masked here: agents see the container's processes (wall: shared-proc in the run)"
 _MOUNT_OVERLAY = (
     "cd /t && mkdir l u w m && mount -t overlay -o "
     "lowerdir=l,upperdir=u,workdir=w,userxattr overlay m"
@@ -77,8 +79,10 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         mark = {True: "ok  ", False: "FAIL", None: "note"}[self.ok]
-        advice = f"\n      repair: {self.repair}" if self.repair and not self.ok else ""
-        return f"{mark}  {self.what}: {self.detail}{advice}"
+        text = f"{mark}  {self.what}: {self.detail}"
+        if self.repair and not self.ok:
+            text += f"\n      repair: {self.repair}"
+        return text
 
 
 def examine(command: str = "intercode-sandbox") -> list[Finding]:
@@ -86,60 +90,60 @@ def examine(command: str = "intercode-sandbox") -> list[Finding]:
 
     Advice names `command`, the program that the user has called.
     """
-    if (system := platform.system()) != "Linux":
+    system = platform.system()
+    if system != "Linux":
         repair = (
             f"run {command} in a Linux VM, in WSL 2, or in a container: "
             "docker run --security-opt seccomp=unconfined IMAGE"
         )
-        return [
-            Finding("kernel", False, f"{system} has no namespaces", repair),
-            _docker(command),
-        ]
-    findings = [Finding("kernel", True, f"Linux {platform.release()}")]
+        return [Finding("kernel", False, f"{system} has no namespaces", repair), _docker(command)]
     usual = usual_provider_name()
+    findings = list(_parts(command, usual))
+    working = {finding.what for finding in findings if finding.ok}
+    options = {"sandbox": usual, "docker": "docker"}
+    names = [name for what, name in options.items() if what in working]
+    if names:
+        detail = f"--sandbox {' or '.join(names)} works here"
+        return [*findings, Finding("backends", True, detail)]
+    repair = "repair the problems above"
+    return [*findings, Finding("backends", False, "no sandbox works here", repair)]
+
+
+def _parts(command: str, usual: str) -> Iterator[Finding]:
+    yield Finding("kernel", True, f"Linux {platform.release()}")
     if usual == "pod":
         why = (
             "refused here, so agents get a root folder and a user of their own (--sandbox pod; "
             "wall: pod in the run)"
         )
-        findings.append(Finding("namespaces", None, why, f"for the usual wall: {_allowing()}"))
+        yield Finding("namespaces", None, why, f"for the usual wall: {_allowing()}")
     else:
-        findings += _local_layers(command)
-    findings.append(_cache())
-    if old := _old_builds():
-        cut = f"{len(old)} builds were cut short"
-        findings.append(Finding("leftovers", None, cut, f"{command} doctor --clean"))
+        yield from _local_layers(command)
+    yield _cache()
+    folders = _old_builds()
+    if folders:
+        detail = f"{len(folders)} builds were cut short"
+        yield Finding("leftovers", None, detail, f"{command} doctor --clean")
     if shutil.which("mmdebstrap"):
-        findings.append(Finding("mmdebstrap", True, "images can be built"))
+        yield Finding("mmdebstrap", True, "images can be built")
     else:
         missing = "no images can be built (intercode image build)"
-        findings.append(Finding("mmdebstrap", None, missing, "apt-get install mmdebstrap"))
-    findings += [_docker(command), try_sandbox()]
-    working = {finding.what for finding in findings if finding.ok}
-    if names := [
-        name for name, what in ((usual, "sandbox"), ("docker", "docker")) if what in working
-    ]:
-        return [*findings, Finding("backends", True, f"--sandbox {' or '.join(names)} works here")]
-    return [
-        *findings,
-        Finding("backends", False, "no sandbox works here", "repair the problems above"),
-    ]
+        yield Finding("mmdebstrap", None, missing, "apt-get install mmdebstrap")
+    yield _docker(command)
+    yield try_sandbox()
 
 
 def clean() -> list[str]:
     """Remove the work folders of builds and the containers that dead processes left; return their
     names."""
-    folders = _old_builds()
-    for folder in folders:
+    removed = []
+    for folder in _old_builds():
         cache.remove(folder)
-    try:
-        containers = daemon.remove_leftovers() if shutil.which("docker") else []
-    except SandboxUnavailable:  # a daemon that is down runs no containers
-        containers = []
-    return [
-        *(f"folder {folder}" for folder in folders),
-        *(f"container {name[:12]}" for name in containers),
-    ]
+        removed.append(f"folder {folder}")
+    if shutil.which("docker"):
+        with suppress(SandboxUnavailable):  # a daemon that is down runs no containers
+            removed += [f"container {name[:12]}" for name in daemon.remove_leftovers()]
+    return removed
 
 
 def _local_layers(command: str) -> Iterator[Finding]:
@@ -147,14 +151,18 @@ def _local_layers(command: str) -> Iterator[Finding]:
     bwrap = ["bwrap", "--unshare-all", "--unshare-user", "--uid", "0", "--gid", "0"]
     bwrap += ["--cap-add", "ALL"]
     bwrap += ["--ro-bind", "/usr", "/usr", *usr_links(), "--dev", "/dev"]
-    program, folders = "python3", list[str]()
-    with contextlib.suppress(IntercodeError):
+    program = "python3"
+    folders = list[str]()
+    with suppress(IntercodeError):
         program, folders = guest_python()
-    python = [word for folder in folders for word in ("--ro-bind", folder, folder)]
-    python += ["--", program, "-I", "-S", "-c"]
+    python = ["--", program, "-I", "-S", "-c"]
+    for folder in folders:
+        python = ["--ro-bind", folder, folder, *python]
     nested = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "true"]
     shared = shares_proc()
-    proc = ["--bind" if shared else "--proc", *["/proc"] * (2 if shared else 1)]
+    proc = ["--proc", "/proc"]
+    if shared:
+        proc = ["--bind", "/proc", "/proc"]
     tests = [
         (
             "sandboxes' user",
@@ -184,49 +192,38 @@ def _local_layers(command: str) -> Iterator[Finding]:
     broken = ""
     for what, argv, repair in tests:
         if broken:
-            yield Finding(
-                what, None, f"not tested, since it needs {broken}", f"repair {broken} first"
-            )
+            detail = f"not tested, since it needs {broken}"
+            yield Finding(what, None, detail, f"repair {broken} first")
             continue
-        try:
-            done = subprocess.run(
-                argv,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=20,
-                cwd="/",
-                **identity().popen(),
-            )
-            works = done.returncode == 0
-            lines = (done.stdout + done.stderr).decode(errors="replace").split("\n")
-        except (OSError, subprocess.SubprocessError) as error:
-            works, lines = False, [str(error)]
+        works, detail = _try(argv)
         if what == "tmpfs attributes" and not works:
-            copied = (
-                "none here, so an episode begins with a copy of its files (files: "
-                "copied in the run)"
-            )
-            yield Finding(what, None, copied, repair)
-            continue
-        last = next(
-            (line.strip() for line in reversed(lines) if line.strip()),
-            "works" if works else "refused",
-        )
-        broken = "" if works else what
-        if what == "/proc" and works and shared:
-            masked = (
-                "masked here: agents see the container's processes (wall: shared-proc in the run)"
-            )
-            yield Finding(what, None, masked, f"docker run {_WHOLE_PROC}")
-            continue
-        yield Finding(what, works, last, "" if works else repair)
+            yield Finding(what, None, _COPIED, repair)
+        elif what == "/proc" and works and shared:
+            yield Finding(what, None, _MASKED, f"docker run {_WHOLE_PROC}")
+        elif works:
+            yield Finding(what, True, detail)
+        else:
+            broken = what
+            yield Finding(what, False, detail, repair)
+
+
+def _try(argv: list[str]) -> tuple[bool, str]:
+    """Return whether a program works for the sandboxes' user, and the last line that it prints."""
+    try:
+        result = run_as_user(argv)
+    except (OSError, subprocess.SubprocessError) as error:
+        return False, str(error)
+    works = result.returncode == 0
+    output = (result.stdout + result.stderr).decode(errors="replace").strip()
+    default = {True: "works", False: "refused"}[works]
+    return works, output.rpartition("\n")[2].strip() or default
 
 
 def _allowing() -> str:
     """Return the command that allows namespaces on this machine."""
     for path, (refusing, line) in _KERNEL_SETTINGS.items():
-        with contextlib.suppress(OSError):
-            if Path(path).read_text(encoding="utf-8").strip() == refusing:
+        with suppress(OSError):
+            if Path(path).read_text("utf-8").strip() == refusing:
                 return line
     return f"in a container, {ALLOWING}; else see what refuses them: dmesg | tail"
 
@@ -243,19 +240,17 @@ def _cache() -> Finding:
     if not os.access(root, os.W_OK | os.X_OK):
         return Finding("cache", False, f"{root} cannot be written", repair)
     free = shutil.disk_usage(root).free / _GIB
-    return Finding(
-        "cache",
-        True if free >= 2 else None,
-        f"{root}, {free:.1f} GiB free",
-        "" if free >= 2 else repair,
-    )
+    detail = f"{root}, {free:.1f} GiB free"
+    if free < 2:
+        return Finding("cache", None, detail, repair)
+    return Finding("cache", True, detail)
 
 
 def _old_builds() -> list[Path]:
     """Return the work folders of interrupted builds; recent ones may still be in use."""
     folders = []
     for path in cache.root_path().glob("*/.*"):
-        with contextlib.suppress(FileNotFoundError):  # its build has just ended
+        with suppress(FileNotFoundError):  # its build has just ended
             if path.is_dir() and time.time() - path.lstat().st_mtime > _STALE_SECONDS:
                 folders.append(path)
     return folders
@@ -264,12 +259,12 @@ def _old_builds() -> list[Path]:
 def _docker(command: str) -> Finding:
     try:
         version = daemon.docker("version", "--format", "{{.Server.Version}}", seconds=10)
-        old = daemon.find_leftovers()
+        containers = daemon.find_leftovers()
     except IntercodeError as error:
         return optional("docker", str(error), "(--sandbox docker)")
-    if old:
-        left = f"{len(old)} containers left by dead processes"
-        return Finding("docker", None, left, f"{command} doctor --clean")
+    if containers:
+        detail = f"{len(containers)} containers left by dead processes"
+        return Finding("docker", None, detail, f"{command} doctor --clean")
     return Finding("docker", True, f"the daemon answers, version {version}")
 
 
@@ -284,7 +279,8 @@ def try_sandbox() -> Finding:
     """Open a sandbox, and measure the time."""
     try:
         usual = usual_provider()
-        prepared, start = usual.prepare(), time.perf_counter()
+        prepared = usual.prepare()
+        start = time.perf_counter()
         with usual.sandbox(prepared) as sandbox:
             started = time.perf_counter() - start
             output = sandbox.exec(
@@ -292,16 +288,14 @@ def try_sandbox() -> Finding:
             ).output
             start = time.perf_counter()
             sandbox.reset()
-            left = sandbox.exec("ls /etc/file 2>/dev/null").output
-            reset, facts = time.perf_counter() - start, sandbox.machine_facts()
+            rest = sandbox.exec("ls /etc/file 2>/dev/null").output
+            reset = time.perf_counter() - start
+            facts = sandbox.machine_facts()
     except (IntercodeError, OSError) as error:
         return Finding("sandbox", False, str(error), "repair the problems above")
-    if (output, left) != ("works\n", ""):
-        return Finding(
-            "sandbox", False, f"printed {output!r}, and after a reset {left!r}", "report this"
-        )
-    detail = (
-        f"started in {started * 1e3:.0f} ms, reset with a first command in {reset * 1e3:.0f} ms"
-    )
-    detail += "".join(f", {name}: {value}" for name, value in facts.items())
-    return Finding("sandbox", True, detail)
+    if output != "works\n" or rest:
+        detail = f"printed {output!r}, and after a reset {rest!r}"
+        return Finding("sandbox", False, detail, "report this")
+    times = f"started in {started * 1e3:.0f} ms, reset with a first command in {reset * 1e3:.0f} ms"
+    details = [times, *(f"{name}: {value}" for name, value in facts.items())]
+    return Finding("sandbox", True, ", ".join(details))

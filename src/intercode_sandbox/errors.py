@@ -14,10 +14,10 @@ IntercodeError
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from intercode_sandbox.guest.room import NO_ROOM
 
@@ -75,7 +75,7 @@ def is_inside(error: OSError) -> bool:
     return _INSIDE in getattr(error, "__notes__", ())
 
 
-@contextlib.contextmanager
+@contextmanager
 def room_left() -> Iterator[None]:
     """Raise `SandboxUnavailable` if the machine runs out of descriptors, processes, memory or disk
     within the block."""
@@ -90,11 +90,12 @@ def room_left() -> Iterator[None]:
         ) from error
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'bash'?` for the known name that is most like `name`, if one is."""
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return `; did you mean 'bash'?` for the one of `names` that is most like `name`, if
+    one is."""
     import difflib
 
-    close = difflib.get_close_matches(name, list(known), n=1)
+    close = difflib.get_close_matches(name, list(names), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

@@ -10,7 +10,6 @@ process forked while hosts run closes its copies of their sockets and cannot use
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
@@ -21,7 +20,8 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -51,8 +51,8 @@ PYTHON_VARIABLES = {"PYTHONHASHSEED": "0"}
 """Makes every interpreter iterate over sets of strings in the same order."""
 _END_SECONDS = 5.0
 _STACK = 8 * MIB
+# Signals that Python ignores, and `subprocess` restores.
 _RESTORED = {signal.SIGPIPE, signal.SIGXFSZ}
-"""Signals that Python ignores, and `subprocess` restores."""
 _RESET = """
 import os, signal, sys
 for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
@@ -60,8 +60,9 @@ for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
 signal.pthread_sigmask(signal.SIG_SETMASK, ())
 os.execvp(sys.argv[1], sys.argv[1:])
 """
-_PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
-"""Seconds to wait between attempts while too many processes run."""
+# Seconds to wait before each attempt while too many processes run.
+_PAUSES = (0, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28)
+Process = subprocess.Popen[bytes]
 Server = tuple[int, socket.socket]
 """An episode server: its number, and the socket to it."""
 _hosts: weakref.WeakSet[Host] = weakref.WeakSet()
@@ -72,15 +73,31 @@ class DisabledProtections:
     """Protections that a test switches off to see an attack succeed: system calls, and steps of
     `guest/namespaces.py`."""
 
-    calls: frozenset[str] = frozenset()
-    steps: frozenset[str] = frozenset()
+    calls: Collection[str] = ()
+    steps: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class HostOptions:
+    """How sandboxes are opened, see `Provider.sandbox`. `environment` are all variables of the
+    agent's programs. `export` is the folder that `GuestSandbox.export` may copy the changes to;
+    `disabled` is for tests of protections only."""
+
+    limits: Limits
+    environment: Mapping[str, str] | tuple[tuple[str, str], ...]
+    session: Session = "persistent"
+    program: Program = "bash"
+    cwd: str | None = None
+    network: str = "none"
+    root: bool = False
+    export: Path | None = None
+    disabled: DisabledProtections | None = None
 
 
 class Host(ABC):
-    """The process that holds the sandboxes of one worker. Thread-safe; ends with `close`."""
+    """The process that holds the sandboxes of one worker. Thread-safe; ends with `close`. Sessions
+    begin in the folder `cwd`."""
 
-    cwd = "/"
-    """The folder in which sessions begin."""
     force_copy = False
     """Begin episodes with a copy of the files instead of an overlay on them, as before Linux 6.6.
     Set by tests."""
@@ -91,24 +108,25 @@ class Host(ABC):
     spares = os.environ.get("INTERCODE_SPARE", "1") != "0"
     """Sandboxes start the episode server of their next episode while one is played."""
 
-    def __init__(self, program: Program, session: Session) -> None:
-        if program == "python" and session != "persistent":
+    def __init__(self, options: HostOptions, cwd: str) -> None:
+        if options.program == "python" and options.session != "persistent":
             raise UsageError(
                 "an interpreter is a persistent session: "
                 "program='python' goes with session='persistent'"
             )
-        self.program, self.session = program, session
+        self.options = options
+        self.cwd = options.cwd or cwd
         self._pid = os.getpid()
-        self._lock = threading.Lock()
         self._number = 0
-        with room_left(), contextlib.ExitStack() as begun:
+        self._lock = threading.Lock()
+        with room_left(), ExitStack() as begun:
             self._errors: IO[bytes] = begun.enter_context(tempfile.TemporaryFile())
             self._control, self._process = self._start()
             begun.pop_all()
         _hosts.add(self)
 
     @abstractmethod
-    def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    def _start(self) -> tuple[socket.socket, Process]:
         """Start the supervisor; return the socket to it, and the process that ends with it."""
 
     def start_episode(
@@ -126,21 +144,24 @@ class Host(ABC):
         `upper` is the descriptor of a folder whose files the episode begins with; for `sealed` see
         `Sandbox.seal`.
         """
-        about = {"cwd": cwd or self.cwd, "replaces": replaces, "sealed": list(sealed)}
-        for pause in (0.0, *_PAUSES):
-            if pause:
-                time.sleep(pause)
+        about: dict[str, Any] = {"op": "start", "cwd": cwd or self.cwd, "sealed": list(sealed)}
+        about["replaces"] = replaces
+        files = () if upper is None else (upper,)
+        for pause in _PAUSES:
+            time.sleep(pause)
             if spare:
                 try:
                     with self._lock:
-                        self._send({"op": "start", "number": spare[0], "replaces": replaces}, ())
+                        self._send({"op": "start", "number": spare[0], "replaces": replaces})
                 except BaseException:
                     spare[1].close()
                     raise
-            number, sock = spare or self._request_episode({"op": "start", **about}, upper)
-            if not (missing := self._await_ready(sock)):
+            number, sock = spare or self._request_episode(about, *files)
+            missing = self._await_ready(sock)
+            if not missing:
                 return number, sock
-            spare, about["replaces"] = None, number
+            spare = None
+            about["replaces"] = number
         self.end_episode(number)
         raise SandboxUnavailable(
             f"this machine has no room for another sandbox ({missing}): "
@@ -148,20 +169,19 @@ class Host(ABC):
             "or the limit is too low (`ulimit -u`, `ulimit -n`; of a container, its pids limit)"
         )
 
-    def request_spare(self, *, beside: int, sealed: Sequence[str] = ()) -> Server:
+    def request_spare(self, *, beside: int, sealed: Sequence[str]) -> Server:
         """Ask for an episode server that starts when the episode numbered `beside` is quiet, or
         when `start_episode` needs it."""
-        about = {"cwd": self.cwd, "beside": beside, "sealed": list(sealed)}
-        return self._request_episode({"op": "spare", **about}, None)
+        about = {"op": "spare", "cwd": self.cwd, "beside": beside, "sealed": list(sealed)}
+        return self._request_episode(about)
 
-    def _request_episode(self, about: dict[str, Any], upper: int | None) -> Server:
+    def _request_episode(self, about: dict[str, Any], *files: int) -> Server:
         with room_left():
             sock, guest_end = socket.socketpair()
         with guest_end, self._lock:
             self._number += 1
-            fds = (guest_end.fileno(),) if upper is None else (guest_end.fileno(), upper)
             try:
-                self._send({"number": self._number, **about}, fds)
+                self._send({"number": self._number, **about}, guest_end.fileno(), *files)
             except BaseException:
                 sock.close()
                 raise
@@ -176,18 +196,19 @@ class Host(ABC):
         except (OSError, EOFError, wire.WireError):
             sock.close()
             raise self._death() from None
-        if "ready" not in head:
-            sock.close()
+        self.copies = bool(head.get("copied"))
+        if "ready" in head:
+            return ""
+        sock.close()
         if "failed" in head:
             raise SandboxUnavailable(
                 f"a sandbox could not be set up: {head['failed']}; run `intercode doctor`"
             )
-        self.copies = bool(head.get("copied"))
-        return "" if "ready" in head else str(head["later"])
+        return str(head["later"])
 
     def end_episode(self, number: int) -> None:
         with self._lock:
-            self._send({"op": "end", "number": number}, ())
+            self._send({"op": "end", "number": number})
 
     def close(self) -> None:
         """End everything inside and wait until it is gone."""
@@ -216,35 +237,33 @@ class Host(ABC):
         return self._errors.read(4096).decode(errors="replace").strip()
 
     def _configure(
-        self,
-        mounts: tuple[Any, ...],
-        limits: Limits,
-        env: Mapping[str, str],
-        *,
-        disabled: DisabledProtections | None = None,
-        fds: tuple[int, ...] = (),
-        network: str = "none",
-        pod: tuple[Any, ...] | None = None,
+        self, mounts: tuple[Any, ...], pod: tuple[Any, ...] | None = None, fds: tuple[int, ...] = ()
     ) -> None:
         """Send the supervisor the settings of its episodes.
 
         `mounts` are the fields of `MountConfig` in `guest/mounts.py`, `pod` those of `PodConfig` in
         `guest/pod.py`.
         """
-        disabled, texts = disabled or DisabledProtections(), list[tuple[str, str]]()
-        if self.program == "python":  # the modules that make an image's own python3 a session
+        limits = self.options.limits
+        network = self.options.network != "none"
+        disabled = self.options.disabled or DisabledProtections()
+        variables = dict(self.options.environment)
+        texts = []
+        if self.options.program == "python":
             # imports all that an interpreter needs
             from intercode_sandbox.guest.python_interpreter import MODULES
 
+            # these make an image's own python3 a session
             texts = [(name, GUEST.joinpath(name + ".py").read_text("utf-8")) for name in MODULES]
+            variables |= PYTHON_VARIABLES
         config = {
             "mounts": mounts,
-            "env": {**env, **(PYTHON_VARIABLES if self.program == "python" else {})},
-            "persistent": self.session == "persistent",
-            "program": self.program,
+            "env": variables,
+            "persistent": self.options.session == "persistent",
+            "program": self.options.program,
             "lent": "/usr" in mounts[1],
-            "own_network": network == "none" and pod is None,
-            "sockets": network != "none",
+            "own_network": not network and pod is None,
+            "sockets": network,
             "pod": pod,
             "texts": texts,
             **asdict(limits),
@@ -259,21 +278,15 @@ class Host(ABC):
                 "SIGPENDING": 1024,
             },
         }
+        calls = seccomp.program(leave_out=disabled.calls, shared=pod is not None, sockets=network)
         try:
-            wire.send(
-                self._control,
-                config,
-                seccomp.program(
-                    leave_out=disabled.calls, shared=pod is not None, sockets=network != "none"
-                ),
-                fds,
-            )
+            wire.send(self._control, config, calls, fds)
         except OSError:
             error = self._death()
             self.close()
             raise error from None
 
-    def _send(self, head: dict[str, Any], fds: tuple[int, ...]) -> None:
+    def _send(self, head: dict[str, Any], *fds: int) -> None:
         require_open(self._pid, closed=self.closed)
         try:
             wire.send(self._control, head, b"", fds)
@@ -287,7 +300,8 @@ class Host(ABC):
             self._process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             return SandboxDied("the sandbox's supervisor does not answer")
-        if text := self.error_text():
+        text = self.error_text()
+        if text:
             return SandboxUnavailable(
                 f"the sandbox could not start: {text}; run `intercode doctor`"
             )
@@ -316,16 +330,15 @@ def shared_limits(limits: Limits) -> dict[str, int]:
     }
 
 
-def start_clean(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+def start_clean(command: list[str], **options: Any) -> Process:
     """Start a program that inherits no signals, signal mask or umask from this process that could
     change what agents do.
 
     Ignored signals are inherited by all that a program starts, and only code that runs in between
     can reset them.
     """
-    if any(
-        signal.getsignal(number) == signal.SIG_IGN for number in signal.valid_signals() - _RESTORED
-    ):
+    inherited = map(signal.getsignal, signal.valid_signals() - _RESTORED)
+    if signal.SIG_IGN in inherited:
         command = [guest_python()[0], "-I", "-S", "-c", _RESET, *command]
     mask = signal.pthread_sigmask(signal.SIG_SETMASK, ())
     try:
@@ -351,7 +364,8 @@ def guest_python() -> tuple[str, list[str]]:
         raise SandboxUnavailable(
             f"the sandbox's user cannot reach the Python at {base}; run: apt-get install python3"
         )
-    return os.path.join(base, "bin", "python3"), [] if base.startswith("/usr") else [base]
+    outside = [base] if not base.startswith("/usr") else []
+    return os.path.join(base, "bin", "python3"), outside
 
 
 def _close_after_fork() -> None:

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from intercode_sandbox.errors import SandboxUnavailable
 
 UID = 61_000
+# The user number 1 of sandboxes whose agent is root, and 65,534 more.
 _OTHERS = UID << 16
-"""The user number 1 of sandboxes whose agent is root, and 65,534 more."""
-
-
-class _User(TypedDict):
-    user: int | None
-    group: int | None
-    extra_groups: list[int] | None
 
 
 class Identity(NamedTuple):
@@ -31,10 +26,10 @@ class Identity(NamedTuple):
     other: bool
     """True if this user is not the caller."""
 
-    def popen(self) -> _User:
+    def popen(self) -> dict[str, Any]:
         """Return arguments for `subprocess.Popen`."""
         if not self.other:
-            return {"user": None, "group": None, "extra_groups": None}
+            return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def own(self, path: Path) -> None:
@@ -53,11 +48,14 @@ class Identity(NamedTuple):
         """Return whether this user may enter every folder on the way to `path`."""
         if not self.other:
             return True
-        folders = (folder.stat() for folder in [path, *path.parents])
-        return all(
-            info.st_mode & (stat.S_IXUSR if info.st_uid == self.uid else stat.S_IXOTH)
-            for info in folders
-        )
+        for folder in (path, *path.parents):
+            info = folder.stat()
+            right = stat.S_IXOTH
+            if info.st_uid == self.uid:
+                right = stat.S_IXUSR
+            if not info.st_mode & right:
+                return False
+        return True
 
 
 @cache
@@ -65,6 +63,18 @@ def identity() -> Identity:
     if os.getuid() == 0:
         return Identity(UID, UID, True)
     return Identity(os.getuid(), os.getgid(), False)
+
+
+def run_as_user(words: list[str]) -> subprocess.CompletedProcess[bytes]:
+    """Run a program as the sandboxes' user."""
+    return subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=20,
+        cwd="/",
+        **identity().popen(),
+    )
 
 
 def map_users(pid: int) -> None:

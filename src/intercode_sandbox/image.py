@@ -34,32 +34,28 @@ EPOCH = 1_650_240_000
 image of InterCode v1's containers."""
 
 DEFAULT_PACKAGES = (
-    *(
-        "tree",
-        "rename",
-        "cpio",
-        "bind9-dnsutils",
-        "iputils-ping",
-        "ncal",
-        "jq",
-        "curl",
-        "ncompress",
-        "hashdeep",
-        "git",
-    ),
-    *(
-        "netbase",
-        "psmisc",
-        "procps",
-        "net-tools",
-        "bsdextrautils",
-        "file",
-        "bzip2",
-        "xz-utils",
-        "zip",
-        "unzip",
-        "less",
-    ),
+    "tree",
+    "rename",
+    "cpio",
+    "bind9-dnsutils",
+    "iputils-ping",
+    "ncal",
+    "jq",
+    "curl",
+    "ncompress",
+    "hashdeep",
+    "git",
+    "netbase",
+    "psmisc",
+    "procps",
+    "net-tools",
+    "bsdextrautils",
+    "file",
+    "bzip2",
+    "xz-utils",
+    "zip",
+    "unzip",
+    "less",
 )
 """The programs that shell tasks call: those in NL2Bash's golds, and a few that every shell user
 knows. gawk, xxd, bc and rsync are absent on purpose: InterCode v1 had none of them (its awk was
@@ -67,20 +63,28 @@ mawk), and an agent that finds them would earn different rewards."""
 V1_BASH = "v1-bash"
 PACKAGES: dict[str, tuple[str, ...]] = {
     V1_BASH: (
-        *(
-            "bash",
-            "python3",
-            "psmisc",
-            "bsdmainutils",
-            "cron",
-            "imagemagick",
-            "dnsutils",
-            "git",
-            "tree",
-            "net-tools",
-        ),
-        *("iputils-ping", "coreutils", "curl", "cpio", "jq"),
-        *("procps", "bzip2", "e2fsprogs", "less", "patch", "openssh-client", "netbase"),
+        "bash",
+        "python3",
+        "psmisc",
+        "bsdmainutils",
+        "cron",
+        "imagemagick",
+        "dnsutils",
+        "git",
+        "tree",
+        "net-tools",
+        "iputils-ping",
+        "coreutils",
+        "curl",
+        "cpio",
+        "jq",
+        "procps",
+        "bzip2",
+        "e2fsprogs",
+        "less",
+        "patch",
+        "openssh-client",
+        "netbase",
     )
 }
 """The packages of predefined images. `v1-bash` is the root file system of InterCode v1's recorded
@@ -90,12 +94,11 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _NO_NAME = re.compile(r"[^a-z0-9_-]+")
 _WORD = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 _OMITTED = (
-    *(
-        "path-exclude=/usr/share/man/*",
-        "path-exclude=/usr/share/locale/*",
-        "path-exclude=/usr/share/info/*",
-    ),
-    *("path-exclude=/usr/share/doc/*", "path-include=/usr/share/doc/*/copyright"),
+    "path-exclude=/usr/share/man/*",
+    "path-exclude=/usr/share/locale/*",
+    "path-exclude=/usr/share/info/*",
+    "path-exclude=/usr/share/doc/*",
+    "path-include=/usr/share/doc/*/copyright",
 )
 _UNKNOWN = re.compile(
     r"Unable to locate package|has no installation candidate|does not have a Release file"
@@ -179,7 +182,7 @@ def fill_layer(folder: Path, archive: IO[bytes], name: str, settings: Mapping[st
     `UsageError` if it has no bash."""
     root = template.new_tree(folder)
     template.untar(Path(name), root, archive)
-    if not any(os.path.lexists(root / shell) for shell in ("bin/bash", "usr/bin/bash")):
+    if not template.has_bash(root):
         raise UsageError(
             f"the image {name!r} has no bash, which the local sandbox needs: "
             "use it with --sandbox docker"
@@ -203,16 +206,18 @@ def image_path(name: str) -> Path:
 def write_machine_files(root: Path) -> None:
     """Write the files that a machine writes when it starts. Nothing is written if /etc is a link,
     which may lead out of the root."""
+    template.mount_points(root)
     etc = root / "etc"
-    for name, text in _MACHINE_FILES.items() if etc.is_dir() and not etc.is_symlink() else ():
+    if not etc.is_dir() or etc.is_symlink():
+        return
+    for name, text in _MACHINE_FILES.items():
         path = etc / name
         # a link there (to a folder of the machine that builds) is replaced, not followed
         path.unlink(missing_ok=True)
         path.write_text(text, "utf-8")
         identity().own(path)
-        for changed in (path, etc):
-            os.utime(changed, (EPOCH, EPOCH))
-    template.mount_points(root)
+        os.utime(path, (EPOCH, EPOCH))
+    os.utime(etc, (EPOCH, EPOCH))
 
 
 def _mmdebstrap(
@@ -226,18 +231,15 @@ def _mmdebstrap(
             "building an image needs mmdebstrap, which is not installed; run: "
             "apt-get install mmdebstrap"
         )
-    root = identity().other
-    argv = [program, "--variant=minbase", "--format=tar", f"--mode={'unshare' if root else 'auto'}"]
-    argv += [
-        *(f"--dpkgopt={line}" for line in _OMITTED),
-        *(f"--include={name}" for name in packages),
-        suite,
-        "-",
-    ]
-    environment = {**os.environ, "LC_ALL": "C.UTF-8", "SOURCE_DATE_EPOCH": str(EPOCH)} | (
-        {"TMPDIR": str(work)} if root else {}
-    )
-    lines: list[str] = []
+    argv = [program, "--variant=minbase", "--format=tar", "--mode=auto"]
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "SOURCE_DATE_EPOCH": str(EPOCH)}
+    if identity().other:
+        argv[-1] = "--mode=unshare"
+        environment["TMPDIR"] = str(work)
+    argv += [f"--dpkgopt={line}" for line in _OMITTED]
+    argv += [f"--include={name}" for name in packages]
+    argv += [suite, "-"]
+    lines = []
     with subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -259,13 +261,13 @@ def _mmdebstrap(
             os.killpg(process.pid, signal.SIGTERM)
             process.wait()
             raise
-    last = "\n".join([line for line in lines if line and not line.startswith("I: ")][-8:])
-    if process.returncode and _UNKNOWN.search(last):
-        raise UsageError(
-            "the mirror has no such package or suite; look packages up with: "
-            f"apt-cache search WORD\n{last}"
-        )
     if process.returncode:
+        last = "\n".join([line for line in lines if line and not line.startswith("I: ")][-8:])
+        if _UNKNOWN.search(last):
+            raise UsageError(
+                "the mirror has no such package or suite; look packages up with: "
+                f"apt-cache search WORD\n{last}"
+            )
         raise SandboxError(
             "mmdebstrap could not make the image: it needs the network, room on the disk, and, "
             f"if you are not root, fakechroot and fakeroot, or uidmap\n{last}"

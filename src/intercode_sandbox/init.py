@@ -40,7 +40,8 @@ _X86_64 = (
     "b8e7000000"  # end: mov eax, 231 (exit_group)
     "0f05"  # syscall
 )
-_BASE, _HEADERS = 0x400000, 64 + 56
+_BASE = 0x400000
+_HEADERS = 64 + 56
 _MACHINE_X86_64, _LOAD, _READ_AND_EXECUTE, _PAGE = 62, 1, 5, 4096
 
 
@@ -58,7 +59,8 @@ def write(folder: Path) -> None:
 def _elf(code: bytes) -> bytes:
     """Return an ELF file of one segment, with the headers and the code (System V gABI, chapters 4
     and 5)."""
-    entry, size = _BASE + _HEADERS, _HEADERS + len(code)
+    entry = _BASE + _HEADERS
+    size = _HEADERS + len(code)
     kind = b"\x7fELF" + bytes([2, 1, 1]).ljust(12, b"\0")
     head = struct.pack("<HHIQQQIHHHHHH", 2, _MACHINE_X86_64, 1, entry, 64, 0, 0, 64, 56, 1, 0, 0, 0)
     return (

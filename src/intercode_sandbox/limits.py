@@ -61,11 +61,15 @@ class Setting:
         if value < self.least:
             least = f"write at least {self.least}, which an episode needs for itself"
             raise ValueError(f"{key} is {value}; {least}")
-        return value * self.unit.size if self.unit.whole else float(value)
+        if self.unit.whole:
+            return int(value * self.unit.size)
+        return float(value)
 
     def show(self, value: float) -> float:
         """Return a field's value in the unit."""
-        return value // self.unit.size if self.unit.whole else float(value)
+        if self.unit.whole:
+            return value // self.unit.size
+        return float(value)
 
 
 def limit(default: Any, unit: Unit, help: str, **how: Any) -> Any:
@@ -97,23 +101,23 @@ class Limits:
     @cache
     def settings(cls) -> dict[str, tuple[str, Setting]]:
         """Return the name and the setting of each limit that can be set, by its key."""
-        return {
-            setting.key or entry.name: (entry.name, setting)
-            for entry in fields(cls)
-            if (setting := entry.metadata.get("setting"))
-        }
+        settings = {}
+        for entry in fields(cls):
+            setting = entry.metadata.get("setting")
+            if setting:
+                settings[setting.key or entry.name] = entry.name, setting
+        return settings
 
     def changed_by(self, settings: Mapping[str, Any]) -> Limits:
         """Return these limits with those that options or a task's record set. Raises ValueError for
         a value that is not a positive number, or fewer processes than an episode needs."""
-        changes: dict[str, Any] = {
-            name: setting.read(key, settings[key])
-            for key, (name, setting) in self.settings().items()
-            if settings.get(key) is not None
-        }
+        changes: dict[str, Any] = {}
+        for key, (name, setting) in self.settings().items():
+            if settings.get(key) is not None:
+                changes[name] = setting.read(key, settings[key])
         if "disk" in changes:
             changes["file_size"] = max(self.file_size, changes["disk"] // 2)
-        return replace(self, **changes) if changes else self
+        return replace(self, **changes)
 
     def facts(self) -> dict[str, float]:
         """Return the limits in the units of `changed_by`."""
@@ -124,8 +128,8 @@ class Limits:
 
     def hits(self) -> dict[str, str]:
         """Return what the output says when a limit is hit, by the limits that are named."""
-        return {
-            name: setting.hit.format(setting.show(getattr(self, name)))
-            for name, setting in self.settings().values()
-            if setting.hit
-        }
+        hits = {}
+        for name, setting in self.settings().values():
+            if setting.hit:
+                hits[name] = setting.hit.format(setting.show(getattr(self, name)))
+        return hits

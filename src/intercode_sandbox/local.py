@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 import os
 import queue
@@ -34,10 +33,7 @@ from intercode_sandbox.base import (
     SCRIPT,
     SETUP_LIMITS,
     Limits,
-    Network,
-    Program,
     Provider,
-    Session,
     script_command,
 )
 from intercode_sandbox.client import GuestSandbox
@@ -46,13 +42,13 @@ from intercode_sandbox.errors import DataError, SandboxDied, SandboxUnavailable,
 from intercode_sandbox.host import (
     ENVIRONMENT,
     PYTHON_VARIABLES,
-    DisabledProtections,
     Host,
+    HostOptions,
     guest_python,
     shared_limits,
     start_clean,
 )
-from intercode_sandbox.identity import identity, map_users
+from intercode_sandbox.identity import identity, map_users, run_as_user
 from intercode_sandbox.template import Template, with_network_files
 
 ALLOWING = (
@@ -72,36 +68,32 @@ class LocalProvider(Provider[Template]):
     """The cache's folder for the changes that scripts make."""
 
     def open_image(self, image: str | None, tree: Path | None) -> Template:
-        below = self._base(image)
-        return template.with_tree(below, tree) if tree else below
-
-    def _base(self, image: str | None) -> Template:
-        if file := find_dockerfile(image):
+        file = find_dockerfile(image)
+        if file:
             stand_in = template.base(self.stand_in) if self.stand_in else None
-            return build_dockerfile(file, stand_in)
-        return template.base(image)
+            start = build_dockerfile(file, stand_in)
+        else:
+            start = template.base(image)
+        return template.with_tree(start, tree) if tree else start
 
     def add_script(self, start: Template, text: str, *, name: str) -> Template:
         def run(layer: Path) -> None:
             layer.chmod(0o755)
-            with self._open(
-                start, limits=SETUP_LIMITS, session="stateless", export=layer
-            ) as sandbox:
+            options = {"limits": SETUP_LIMITS, "session": "stateless", "export": layer}
+            with self._open(start, **options) as sandbox:
                 sandbox.write(SCRIPT, text.encode())
                 result = sandbox.exec("", argv=script_command(text, SCRIPT), cwd="/")
                 if result.exit_code != 0:
-                    how = (
-                        "ran out of time"
-                        if result.timed_out
-                        else f"ended with status {result.exit_code}"
-                    )
+                    how = f"ended with status {result.exit_code}"
+                    if result.timed_out:
+                        how = "ran out of time"
                     raise DataError(
                         f"the setup script {name} {how}; it printed:\n"
                         f"{result.output[-2000:] or '(nothing)'}"
                     )
                 sandbox.export(layer)
 
-        key = hashlib.sha256(f"{start.digest}\0{text}".encode()).hexdigest()[:32]
+        key = template.hash_of(start.digest, text)
         return start.over(cache.folder(self._layers, key, run), text)
 
     def sandbox(self, start: Template, **options: Any) -> LocalSandbox:
@@ -117,85 +109,74 @@ class TemplateHost(Host):
 
     wall = identity = ""
 
-    def __init__(
-        self,
-        template: Template,
-        limits: Limits,
-        session: Session,
-        env: Mapping[str, str],
-        program: Program,
-        export: Path | None,
-        disabled: DisabledProtections | None,
-        network: Network,
-        root: bool,
-    ) -> None:
-        _require_limits(limits)
-        self.network, self.root = network, root
-        if network == "host":
+    def __init__(self, template: Template, options: HostOptions) -> None:
+        _require_limits(options.limits)
+        if options.network == "host":
             template = with_network_files(template)
+        self.options = options
         with room_left():
-            settings, self.cwd = self._prepare(template, limits), template.cwd
-        super().__init__(program, session)
-        fds = (os.open(export, os.O_RDONLY | os.O_DIRECTORY),) if export else ()
-        try:
-            self._configure(
-                limits=limits, env=env, disabled=disabled, fds=fds, network=network, **settings
-            )
-        finally:
-            for fd in fds:
-                os.close(fd)
+            settings = self._prepare(template)
+        super().__init__(options, template.cwd)
+        with contextlib.ExitStack() as opened:
+            if options.export:
+                fd = os.open(options.export, os.O_RDONLY | os.O_DIRECTORY)
+                opened.callback(os.close, fd)
+                settings["fds"] = (fd,)
+            self._configure(**settings)
 
     @abstractmethod
-    def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
-        """Prepare the files that the host starts from; return the arguments of `_configure` that
-        depend on the kind of host."""
+    def _prepare(self, template: Template) -> dict[str, Any]:
+        """Prepare the files that the host starts from; return arguments of `_configure`."""
+
+    @abstractmethod
+    def _spawn(self, **how: Any) -> subprocess.Popen[bytes]:
+        """Start the supervisor by `start_clean` with these options."""
+
+    def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+        control, inside = socket.socketpair()
+        with inside, contextlib.ExitStack() as begun:
+            begun.enter_context(control)
+            variables = {"PATH": ENVIRONMENT["PATH"], **PYTHON_VARIABLES}
+            process = self._spawn(stdin=inside.fileno(), stderr=self._errors, env=variables)
+            begun.pop_all()
+        return control, process
 
 
 class Bubblewrap(TemplateHost):
     """A host in namespaces made by bwrap."""
 
-    def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
-        if self.root and shares_proc():
+    def _prepare(self, template: Template) -> dict[str, Any]:
+        shared, root = shares_proc(), self.options.root
+        if root and shared:
             raise SandboxUnavailable(
                 "root=True needs a /proc of its own, which this container masks"
             )
-        self._command = _command(template, self.network)
-        if shares_proc():
+        self._command = _command(template, self.options.network)
+        if shared:
             self.wall = "shared-proc"
             self.spares = False  # the agent would see its processes
         shape = len(template.layers), template.host_folders, template.hidden
-        return {"mounts": (*shape, limits.disk, False, shares_proc(), self.force_copy, self.root)}
+        disk = self.options.limits.disk
+        return {"mounts": (*shape, disk, False, shared, self.force_copy, root)}
 
-    def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-        control, inside = socket.socketpair()
-        command, fds = self._command, tuple[int, ...]()
-        if self.root and identity().other:
-            (info, info_end), (wait, waiter) = os.pipe(), os.pipe()
-            fds = info_end, wait
-            command = [command[0], "--info-fd", str(info_end), "--userns-block-fd", str(wait)]
-            command += self._command[1:]
-
-        def start() -> subprocess.Popen[bytes]:
-            return start_clean(
-                command,
-                stdin=inside.fileno(),
-                stderr=self._errors,
-                env={"PATH": ENVIRONMENT["PATH"]},
-                pass_fds=fds,
-                **identity().popen(),
-            )
-
-        with inside, contextlib.ExitStack() as begun:
-            begun.enter_context(control)
-            process = _spawner(os.getpid()).call(start)
-            begun.pop_all()
-        if fds:
-            for fd in fds:
-                os.close(fd)
-            with open(info, encoding="utf-8") as file, open(waiter, "wb"):
-                if text := file.read():  # else bwrap failed
-                    map_users(json.loads(text)["child-pid"])
-        return control, process
+    def _spawn(self, **how: Any) -> subprocess.Popen[bytes]:
+        start = functools.partial(start_clean, **how, **identity().popen())
+        if not (self.options.root and identity().other):
+            return _start_in_spawner(functools.partial(start, self._command))
+        (info, info_end), (wait, waiter) = os.pipe(), os.pipe()
+        bwrap, *words = self._command
+        command = [bwrap, "--info-fd", str(info_end), "--userns-block-fd", str(wait), *words]
+        fds = info_end, wait
+        with open(info, encoding="utf-8") as file, open(waiter, "wb"):
+            try:
+                process = _start_in_spawner(functools.partial(start, command, pass_fds=fds))
+            finally:
+                for fd in fds:
+                    os.close(fd)
+            text = file.read()
+            if text:  # else bwrap failed
+                map_users(json.loads(text)["child-pid"])
+        return process
 
     def _death(self) -> SandboxUnavailable | SandboxDied:
         error = super()._death()
@@ -208,12 +189,10 @@ class Bubblewrap(TemplateHost):
 
 
 class LocalSandbox(GuestSandbox):
-    """See `Sandbox` for the contract, and `Provider.sandbox` for the parameters.
+    """See `Sandbox` for the contract, and `Provider.sandbox` and `HostOptions` for the
+    parameters."""
 
-    `export` is the folder that the method `export` may copy the changes to. `disabled` is for tests
-    of protections only.
-    """
-
+    host: TemplateHost
     kind: type[TemplateHost] = Bubblewrap
 
     def __init__(
@@ -221,55 +200,41 @@ class LocalSandbox(GuestSandbox):
         template: Template,
         *,
         limits: Limits | None = None,
-        session: Session = "persistent",
         environment: Mapping[str, str] | None = None,
-        program: Program = "bash",
-        export: Path | None = None,
-        disabled: DisabledProtections | None = None,
-        cwd: str | None = None,
-        network: Network = "none",
-        root: bool = False,
+        **options: Any,
     ) -> None:
-        limits = limits or Limits()
-        variables = {**ENVIRONMENT, **template.environment} if environment is None else environment
-        host = self.kind(
-            template, limits, session, variables, program, export, disabled, network, root
-        )
-        self.wall, self.identity, self.root = host.wall, host.identity, root
-        host.cwd = cwd or host.cwd
-        super().__init__(host, limits, session)
+        if environment is None:
+            environment = {**ENVIRONMENT, **template.environment}
+        how = HostOptions(limits or Limits(), environment, **options)
+        super().__init__(self.kind(template, how))
+        self.wall, self.identity, self.root = self.host.wall, self.host.identity, how.root
 
 
 @functools.cache
 def allows_namespaces() -> bool:
     """Return whether the sandboxes' user may make namespaces here."""
     try:
-        done = subprocess.run(
-            ["unshare", "--user", "true"],
-            capture_output=True,
-            timeout=20,
-            cwd="/",
-            **identity().popen(),
-        )
+        return run_as_user(["unshare", "--user", "true"]).returncode == 0
     except (OSError, subprocess.SubprocessError):
         return True
-    return done.returncode == 0
 
 
 def _require_limits(limits: Limits) -> None:
     """Raise `SandboxUnavailable` if this process may use less than a sandbox needs: results would
     differ."""
     needed, usual = shared_limits(limits), shared_limits(Limits())
-    for name, unit, spare in (
-        ("NPROC", "processes (`ulimit -u`)", 0),
-        # more than agents can send over sockets
-        ("NOFILE", "open files (`ulimit -n`)", usual["NOFILE"]),
-        ("FSIZE", "bytes in a file (`ulimit -f`)", 0),
-        ("DATA", "bytes of data (`ulimit -d`)", 0),
-        ("AS", "bytes of memory (`ulimit -v`)", 0),
-        ("STACK", "bytes of stack (`ulimit -s`)", 0),
-    ):
-        least = min(needed.get(name, limits.memory), usual.get(name, Limits().memory)) + spare
+    units = {
+        "NPROC": "processes (`ulimit -u`)",
+        "NOFILE": "open files (`ulimit -n`)",
+        "FSIZE": "bytes in a file (`ulimit -f`)",
+        "DATA": "bytes of data (`ulimit -d`)",
+        "AS": "bytes of memory (`ulimit -v`)",
+        "STACK": "bytes of stack (`ulimit -s`)",
+    }
+    for name, unit in units.items():
+        least = min(needed.get(name, limits.memory), usual.get(name, Limits().memory))
+        if name == "NOFILE":
+            least += usual[name]  # more than agents can send over sockets
         _, most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
         if most != resource.RLIM_INFINITY and most < least:
             raise SandboxUnavailable(
@@ -277,7 +242,7 @@ def _require_limits(limits: Limits) -> None:
             )
 
 
-def _command(template: Template, network: Network) -> list[str]:
+def _command(template: Template, network: str) -> list[str]:
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         raise SandboxUnavailable("bubblewrap is not installed; run: apt-get install bubblewrap")
@@ -296,7 +261,6 @@ def _command(template: Template, network: Network) -> list[str]:
     argv += ["--ro-bind", str(cache.guest_folder(python, cache.root())), "/guest"]
     for number, layer in enumerate(template.layers):
         argv += ["--ro-bind", str(layer), f"/layers/{number}"]
-    argv += [part for name, value in PYTHON_VARIABLES.items() for part in ("--setenv", name, value)]
     return [*argv, "--", python, "-s", "-S", "-B", "-c", _MAIN]
 
 
@@ -315,25 +279,17 @@ def shares_proc() -> bool:
     bwrap = shutil.which("bwrap") or "bwrap"
     words = [bwrap, "--unshare-all", "--unshare-user", "--ro-bind", "/", "/"]
     try:
-        tries = [
-            subprocess.run(
-                [*words, *more, "--", "/bin/true"],
-                capture_output=True,
-                cwd="/",
-                timeout=20,
-                **identity().popen(),
-            )
-            for more in (["--proc", "/proc"], [])
-        ]
+        with_proc = run_as_user([*words, "--proc", "/proc", "--", "/bin/true"])
+        without = run_as_user([*words, "--", "/bin/true"])
     except (OSError, subprocess.SubprocessError):
         return False
-    return [done.returncode for done in tries] == [1, 0]
+    return with_proc.returncode == 1 and without.returncode == 0
 
 
 def usr_links() -> list[str]:
     """Return bwrap's options for /bin, /lib and the like: links into /usr where this machine has
     merged them, else folders."""
-    argv: list[str] = []
+    argv = []
     for name in ("bin", "sbin", "lib", "lib32", "lib64"):
         path = Path("/") / name
         if path.is_symlink():
@@ -343,30 +299,27 @@ def usr_links() -> list[str]:
     return argv
 
 
-class _Spawner(threading.Thread):
-    """The thread that starts every bwrap process."""
+def _start_in_spawner(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    """Call `start` in the thread that starts every bwrap process."""
+    future: Future[subprocess.Popen[bytes]] = Future()
+    _spawner(os.getpid()).put((start, future))
+    return future.result()
 
-    def __init__(self) -> None:
-        super().__init__(name="intercode-spawner", daemon=True)
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
-        self.start()
 
-    def call(self, job: Callable[[], Any]) -> Any:
-        future: Future[Any] = Future()
-        self._jobs.put((job, future))
-        return future.result()
+@functools.cache
+def _spawner(pid: int) -> queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]]:
+    """Return the queue of this process's spawner: a forked child has none of its parent's
+    threads."""
+    jobs = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]]()
 
-    def run(self) -> None:
+    def run() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         while True:
-            job, future = self._jobs.get()
+            job, future = jobs.get()
             try:
                 future.set_result(job())
             except BaseException as error:
                 future.set_exception(error)
 
-
-@functools.cache
-def _spawner(pid: int) -> _Spawner:
-    """Return the spawner of this process: a forked child has none of its parent's threads."""
-    return _Spawner()
+    threading.Thread(target=run, name="intercode-spawner", daemon=True).start()
+    return jobs

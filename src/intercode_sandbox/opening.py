@@ -50,12 +50,19 @@ def open_sandbox(
     if network not in get_args(Network):
         raise UsageError(f"network={network!r}: it is one of {', '.join(get_args(Network))}")
     source = base.provider(provider or usual_provider_name())
-    places = {"tree": tree, "setup": setup}
-    paths = {name: Path(text(name, path)) for name, path in places.items() if path}
-    start = source.prepare(image=text("image", image) if image else None, **paths)
-    options: dict[str, Any] = {"limits": limits, "cwd": text("cwd", cwd) if cwd else None}
-    options |= {"network": network} if network != "none" else {}
-    options |= {"root": True} if root else {}
+    origin: dict[str, Any] = {"image": text("image", image)} if image else {}
+    if tree:
+        origin["tree"] = Path(text("tree", tree))
+    if setup:
+        origin["setup"] = Path(text("setup", setup))
+    start = source.prepare(**origin)
+    options: dict[str, Any] = {"limits": limits}
+    if cwd:
+        options["cwd"] = text("cwd", cwd)
+    if network != "none":
+        options["network"] = network
+    if root:
+        options["root"] = True
     if environment:
         usual = dict(getattr(start, "environment", ()))
         options["environment"] = {**ENVIRONMENT, **usual, **variables(environment)}

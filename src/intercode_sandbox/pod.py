@@ -15,7 +15,6 @@ The isolation is weaker than with namespaces (docs/security.md), so the run reco
 from __future__ import annotations
 
 import functools
-import hashlib
 import itertools
 import mmap
 import os
@@ -30,12 +29,11 @@ from pathlib import Path
 from typing import Any
 
 from intercode_sandbox import cache
-from intercode_sandbox.base import Limits
 from intercode_sandbox.errors import SandboxUnavailable, UsageError
 from intercode_sandbox.guest import wire
 from intercode_sandbox.guest.layers import OPAQUE, WHITEOUT
 from intercode_sandbox.guest.mounts import PLAYERS_SUBMIT
-from intercode_sandbox.host import ENVIRONMENT, guest_python, start_clean
+from intercode_sandbox.host import Process, guest_python, start_clean
 from intercode_sandbox.local import (
     ALLOWING,
     LocalProvider,
@@ -43,16 +41,17 @@ from intercode_sandbox.local import (
     TemplateHost,
     allows_namespaces,
 )
-from intercode_sandbox.template import TREE, Template, is_marked
+from intercode_sandbox.template import TREE, Template, hash_of, is_folder, is_marked
 
+# The capabilities that the supervisor needs, with their numbers; Docker gives them by default.
 _CAPABILITIES = {
     "CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7,
     "SYS_CHROOT": 18, "MKNOD": 27,
 }  # fmt: skip
-"""The capabilities that the supervisor needs, with their numbers; Docker gives them by default."""
-_FIRST_USER, _LAST_USER = 61_002, 65_500
-"""The user ids of slots and wardens: in every container's map of users, and small enough for old
-archive formats."""
+# The user ids of slots and wardens: in every container's map of users, and small enough for old
+# archive formats.
+_FIRST_USER = 61_002
+_LAST_USER = 65_500
 _USERLAND = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _NEEDS_PROC = re.compile(
     r"[<>]\(|/proc\b|/dev/(?:fd|std\w+)|(?:^|[|;&(`\n]|\b(?:do|then|xargs|sudo)\b|-exec)\s*"
@@ -74,11 +73,9 @@ class PodProvider(LocalProvider):
 
     def refuses(self, gold: str) -> str | None:
         match = _NEEDS_PROC.search(gold)
-        return (
-            f"its gold contains {match[0]!r}, which needs /proc, and --sandbox pod has none"
-            if match
-            else None
-        )
+        if match:
+            return f"its gold contains {match[0]!r}, which needs /proc, and --sandbox pod has none"
+        return None
 
     def _open(self, start: Template, **options: Any) -> LocalSandbox:
         return PodSandbox(start, **options)
@@ -88,36 +85,32 @@ class PodHost(TemplateHost):
     """A supervisor of slots. The next episode uses the slot of the last one, so there are no
     spares."""
 
-    wall, spares = "pod", False
+    wall = "pod"
+    spares = False
 
-    def _prepare(self, template: Template, limits: Limits) -> dict[str, Any]:
-        if self.root:
+    def _prepare(self, template: Template) -> dict[str, Any]:
+        if self.options.root:
             raise UsageError(
                 "pods have no root inside: open the sandbox with root=False, use docker, "
                 f"or allow namespaces, which local needs: {ALLOWING}"
             )
-        if why := unfit():
+        why = unfit()
+        if why:
             raise SandboxUnavailable(why)
         self.identity = str(next(_numbers))
-        slots, users = str(cache.root() / "slots"), (_LAST_USER - _FIRST_USER) // 2
-        files = str(_own_files(template)), _userland(template)
+        slots = str(cache.root() / "slots")
+        users = (_LAST_USER - _FIRST_USER) // 2
+        files = (str(_own_files(template)), _userland(template))
+        disk = self.options.limits.disk
         return {
-            "mounts": (0, template.host_folders, (), limits.disk, False),
-            "pod": (slots, *files, _FIRST_USER, users, limits.disk),
+            "mounts": (0, template.host_folders, (), disk, False),
+            "pod": (slots, *files, _FIRST_USER, users, disk),
         }
 
-    def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    def _spawn(self, **how: Any) -> Process:
         python, _ = guest_python()
-        control, inside = socket.socketpair()
-        with inside:
-            guest = str(cache.guest_folder(python, cache.root()))
-            process = start_clean(
-                [python, "-s", "-S", "-B", "-c", _MAIN, guest],
-                stdin=inside.fileno(),
-                stderr=self._errors,
-                env={"PATH": ENVIRONMENT["PATH"], "PYTHONHASHSEED": "0"},
-            )
-        return control, process
+        guest = str(cache.guest_folder(python, cache.root()))
+        return start_clean([python, "-s", "-S", "-B", "-c", _MAIN, guest], **how)
 
 
 class PodSandbox(LocalSandbox):
@@ -136,9 +129,10 @@ def unfit() -> str:
     """Return why no pod can be made here, with advice, or "" if one can."""
     if os.getuid() != 0:
         return f"--sandbox pod needs root; an ordinary user needs namespaces: {ALLOWING}"
-    with open("/proc/self/status", encoding="utf-8") as file:
-        rights = next(int(line.split()[1], 16) for line in file if line.startswith("CapEff:"))
-    if missing := [name for name, number in _CAPABILITIES.items() if not rights >> number & 1]:
+    status = Path("/proc/self/status").read_text("utf-8")
+    rights = int(status.partition("CapEff:")[2].split()[0], 16)
+    missing = [name for name, number in _CAPABILITIES.items() if not rights >> number & 1]
+    if missing:
         return (
             f"--sandbox pod needs the capabilities {', '.join(missing)}: "
             f"add them, or allow namespaces: {ALLOWING}"
@@ -188,13 +182,18 @@ def usual_provider() -> LocalProvider:
 
 def _userland(template: Template) -> list[tuple[str, str]]:
     """Return the folders that agents can only read, as (name in the agent's /, folder)."""
+    userland = []
     if template.host_folders:
         copy = _copy_host_folders(template.host_folders, template.hidden)
-        return [
-            (folder.lstrip("/"), str(copy / folder.lstrip("/"))) for folder in template.host_folders
-        ]
-    folders = [(name, layer / TREE / name) for layer in template.layers for name in _USERLAND]
-    return [(name, str(path)) for name, path in folders if path.is_dir() and not path.is_symlink()]
+        for folder in template.host_folders:
+            userland.append((folder.lstrip("/"), f"{copy}{folder}"))
+        return userland
+    for layer in template.layers:
+        for name in _USERLAND:
+            path = layer / TREE / name
+            if is_folder(path):
+                userland.append((name, str(path)))
+    return userland
 
 
 def _copy_host_folders(folders: tuple[str, ...], hidden: tuple[str, ...]) -> Path:
@@ -222,8 +221,7 @@ def _copy_host_folders(folders: tuple[str, ...], hidden: tuple[str, ...]) -> Pat
             (target / "usr/local/bin").mkdir()
             (target / "usr/local/bin/submit").symlink_to(PLAYERS_SUBMIT)
 
-    key = hashlib.sha256(repr((state, hidden, PLAYERS_SUBMIT)).encode()).hexdigest()[:32]
-    return cache.folder("userland", key, build)
+    return cache.folder("userland", hash_of(repr((state, hidden, PLAYERS_SUBMIT))), build)
 
 
 def _own_files(template: Template) -> Path:
@@ -233,25 +231,19 @@ def _own_files(template: Template) -> Path:
     def build(folder: Path) -> None:
         folder.chmod(0o755)
         for layer in template.layers:
-            for entry in os.scandir(layer / TREE) if (layer / TREE).is_dir() else ():
-                target = folder / entry.name
-                if entry.name in left_out:
+            for source in layer.glob(f"{TREE}/*"):
+                target = folder / source.name
+                if source.name in left_out:
                     continue
-                both = all(
-                    stat.S_ISDIR(path.lstat().st_mode)
-                    for path in (Path(entry.path), target)
-                    if os.path.lexists(path)
-                )
-                if is_marked(entry.path, WHITEOUT) or is_marked(entry.path, OPAQUE) or not both:
-                    (
+                whiteout = is_marked(str(source), WHITEOUT)
+                merged = is_folder(source) and is_folder(target)
+                if whiteout or not merged or is_marked(str(source), OPAQUE):
+                    if is_folder(target):
                         shutil.rmtree(target)
-                        if target.is_dir() and not target.is_symlink()
-                        else target.unlink(missing_ok=True)
-                    )
-                if not is_marked(entry.path, WHITEOUT):
-                    subprocess.run(
-                        ["cp", "-aT", "--remove-destination", "--", entry.path, str(target)],
-                        check=True,
-                    )
+                    else:
+                        target.unlink(missing_ok=True)
+                if not whiteout:
+                    copy = ["cp", "-aT", "--remove-destination", "--", str(source), str(target)]
+                    subprocess.run(copy, check=True)
 
     return cache.folder("own", template.digest, build)

@@ -53,6 +53,10 @@ class Completed:
     timed_out: bool = False
     limits: tuple[str, ...] = ()
 
+    def texts(self) -> tuple[str, str]:
+        """Return stdout and stderr as texts."""
+        return self.stdout.decode("utf-8", "replace"), self.stderr.decode("utf-8", "replace")
+
 
 @dataclass(frozen=True, slots=True)
 class Change:

@@ -9,7 +9,6 @@ otherwise the machine would decide a reward.
 from __future__ import annotations
 
 import functools
-import math
 import os
 import resource
 from collections.abc import Iterator
@@ -22,19 +21,19 @@ from intercode_sandbox.identity import identity
 LEAST = 16
 """Processes for which there must be room while an episode is scored."""
 _CGROUPS = Path("/sys/fs/cgroup")
+# A `ulimit -u` this high is not compared with the running processes, which takes milliseconds.
 _HIGH = 1 << 12
-"""A `ulimit -u` this high is not compared with the running processes, which takes milliseconds."""
 
 
 def require_processes(needed: int) -> None:
     """Raise `SandboxUnavailable` if fewer than `needed` more processes may be started."""
-    left = min((limit - used for limit, used in _limits()), default=math.inf)
-    if left < needed:
-        raise SandboxUnavailable(
-            f"this machine has no room for {needed} more processes, which a sandbox may need: "
-            "other programs or agents have too many, or the limit is too low (`ulimit -u`; "
-            "of a container, its pids limit)"
-        )
+    for limit, used in _limits():
+        if limit - used < needed:
+            raise SandboxUnavailable(
+                f"this machine has no room for {needed} more processes, which a sandbox may need: "
+                "other programs or agents have too many, or the limit is too low (`ulimit -u`; "
+                "of a container, its pids limit)"
+            )
 
 
 def _limits() -> Iterator[tuple[int, int]]:
@@ -44,7 +43,12 @@ def _limits() -> Iterator[tuple[int, int]]:
             yield limit, int((folder / "pids.current").read_text("utf-8"))
     _, most = resource.getrlimit(resource.RLIMIT_NPROC)
     if most != resource.RLIM_INFINITY and most < _HIGH and identity().uid != 0:
-        yield most, sum(_threads(entry) for entry in os.scandir("/proc") if entry.name.isdigit())
+        used = 0
+        for entry in os.scandir("/proc"):
+            with suppress(OSError):  # the process has ended
+                if entry.name.isdigit() and entry.stat().st_uid == identity().uid:
+                    used += len(os.listdir(f"/proc/{entry.name}/task"))  # the kernel counts threads
+        yield most, used
 
 
 @functools.cache
@@ -52,22 +56,17 @@ def _control_groups() -> list[tuple[Path, int]]:
     """Return the control groups around this process that limit the number of processes, with their
     limits."""
     limits = []
-    for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+    for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "pids" not in controllers.split(","):
             continue
-        base = _CGROUPS / "pids" if controllers else _CGROUPS
+        base = _CGROUPS
+        if controllers:
+            base /= "pids"
         inner = base / path.lstrip("/")
-        for folder in (group for group in (inner, *inner.parents) if group.is_relative_to(base)):
+        for folder in (inner, *inner.parents):
+            if not folder.is_relative_to(base):
+                break
             with suppress(OSError, ValueError):  # no such limit, or the word "max"
                 limits.append((folder, int((folder / "pids.max").read_text("utf-8"))))
     return limits
-
-
-def _threads(entry: os.DirEntry[str]) -> int:
-    """Return the number of threads of a process of the sandboxes' user, as the kernel counts them;
-    0 for other users' processes."""
-    with suppress(OSError):
-        if entry.stat().st_uid == identity().uid:
-            return len(os.listdir(f"/proc/{entry.name}/task"))
-    return 0

@@ -13,25 +13,28 @@ from __future__ import annotations
 
 import platform
 import struct
+from collections.abc import Collection
 from errno import EAFNOSUPPORT, ENOSYS, EPERM
 
 from intercode_sandbox.errors import SandboxUnavailable
 
 _LOAD, _JEQ, _JSET, _JGE, _RET = 0x20, 0x15, 0x45, 0x35, 0x06
 _NR, _ARCH, _ARG0, _ARG1, _ARG2 = 0, 4, 16, 24, 32
-_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_ALLOW = 0x7FFF0000
+_ERRNO = 0x00050000
+# The last system call of Linux 6.18: on both architectures all calls from 424 on have the same
+# numbers. Calls above it, and those of the ABI x32, return ENOSYS. Of the calls since Linux 6.5
+# (451), four are refused below; the others change memory, futexes, attributes and modes that the
+# agent controls anyway (`mseal`, `futex_wait`, `setxattrat`, `fchmodat2`, …).
 _LAST_REVIEWED = 469
-"""The last system call of Linux 6.18: on both architectures all calls from 424 on have the same
-numbers. Calls above it, and those of the ABI x32, return ENOSYS. Of the calls since Linux 6.5
-(451), four are refused below; the others change memory, futexes, attributes and modes that the
-agent controls anyway (`mseal`, `futex_wait`, `setxattrat`, `fchmodat2`, …)."""
 
 _NEW_NAMESPACES = (
     0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 )
 _FAMILIES = (1, 2, 10, 16)  # unix, inet, inet6, netlink
 _TERMINAL_INJECTION = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
-_SOL_SOCKET, _BUFFERS = 1, (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and their forms for root: ignored
+_SOL_SOCKET = 1
+_BUFFERS = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and their forms for root: ignored
 
 # name: (x86_64, aarch64); None where the architecture lacks it
 _Numbers = dict[str, tuple[int | None, int | None]]
@@ -87,7 +90,7 @@ _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 def program(
     *,
     machine: str | None = None,
-    leave_out: frozenset[str] = frozenset(),
+    leave_out: Collection[str] = (),
     shared: bool = False,
     sockets: bool = False,
 ) -> bytes:
@@ -111,22 +114,26 @@ def program(
             _SOCKET,
             [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, _UNIX), _return_error(EAFNOSUPPORT), _PASS],
         )
-    for table, errno in ((_REFUSED, EPERM), (_ABSENT, ENOSYS), (_SHARED if shared else {}, ENOSYS)):
-        answers |= {name: (numbers, [_return_error(errno)]) for name, numbers in table.items()}
-    blocks = [
-        (numbers[column], block)
-        for name, (numbers, block) in answers.items()
-        if name not in leave_out
-    ]
-    code += _search(sorted((number, block) for number, block in blocks if number is not None))
+    absent = dict(_ABSENT)
+    if shared:
+        absent |= _SHARED
+    for table, errno in ((_REFUSED, EPERM), (absent, ENOSYS)):
+        for name, numbers in table.items():
+            answers[name] = numbers, [_return_error(errno)]
+    blocks = []
+    for name, (numbers, block) in answers.items():
+        number = numbers[column]
+        if number is not None and name not in leave_out:
+            blocks.append((number, block))
+    code += _search(sorted(blocks))
     return b"".join(struct.pack("HBBI", *step) for step in code)
 
 
 _Step = tuple[int, int, int, int]
 _PASS: _Step = (_RET, 0, 0, _ALLOW)
+# Up to this length, a list of numbers is searched one by one: halving it further would gain
+# nothing.
 _LINEAR = 8
-"""Up to this length, a list of numbers is searched one by one: halving it further would gain
-nothing."""
 
 
 def _return_error(errno: int) -> _Step:
@@ -141,9 +148,13 @@ def _search(answers: list[tuple[int, list[_Step]]]) -> list[_Step]:
     """Return a binary search for the block of a number: the kernel tries each new filter with all
     numbers, which is slow with a long list."""
     if len(answers) <= _LINEAR:
-        return [*(step for number, block in answers for step in _when(number, block)), _PASS]
+        code = []
+        for number, block in answers:
+            code += _when(number, block)
+        return [*code, _PASS]
     middle = len(answers) // 2
-    below, above = _search(answers[:middle]), _search(answers[middle:])
+    below = _search(answers[:middle])
+    above = _search(answers[middle:])
     return [(_JGE, len(below), 0, answers[middle][0]), *below, *above]
 
 
@@ -152,21 +163,16 @@ def _by_argument() -> dict[str, tuple[tuple[int | None, int | None], list[_Step]
     clone = [(_LOAD, 0, 0, _ARG0), (_JSET, 0, 1, _NEW_NAMESPACES), _return_error(EPERM), _PASS]
     families = [(_JEQ, len(_FAMILIES) - index, 0, family) for index, family in enumerate(_FAMILIES)]
     socket = [(_LOAD, 0, 0, _ARG0), *families, _return_error(EAFNOSUPPORT), _PASS]
-    requests = [
-        step for request in _TERMINAL_INJECTION for step in _when(request, [_return_error(EPERM)])
-    ]
-    ioctl = [(_LOAD, 0, 0, _ARG1), *requests, _PASS]
+    ioctl = [(_LOAD, 0, 0, _ARG1)]
+    for request in _TERMINAL_INJECTION:
+        ioctl += _when(request, [_return_error(EPERM)])
+    ioctl.append(_PASS)
     # a process may change only its own limits
     prlimit = [(_LOAD, 0, 0, _ARG0), (_JEQ, 1, 0, 0), _return_error(EPERM), _PASS]
-    ignored = [step for option in _BUFFERS for step in _when(option, [_return_error(0)])]
-    setsockopt = [
-        (_LOAD, 0, 0, _ARG1),
-        (_JEQ, 1, 0, _SOL_SOCKET),
-        _PASS,
-        (_LOAD, 0, 0, _ARG2),
-        *ignored,
-        _PASS,
-    ]
+    setsockopt = [(_LOAD, 0, 0, _ARG1), (_JEQ, 1, 0, _SOL_SOCKET), _PASS, (_LOAD, 0, 0, _ARG2)]
+    for option in _BUFFERS:
+        setsockopt += _when(option, [_return_error(0)])
+    setsockopt.append(_PASS)
     return {
         "clone": (_CLONE, clone), "socket": (_SOCKET, socket), "ioctl": (_IOCTL, ioctl),
         "prlimit64": (_PRLIMIT, prlimit), "setsockopt": (_SETSOCKOPT, setsockopt),

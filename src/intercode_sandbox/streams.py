@@ -9,29 +9,30 @@ The command ends with its first process. What others still hold open is not wait
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 
 from intercode_sandbox.errors import SandboxDied
 from intercode_sandbox.guest.limit import Limit
 from intercode_sandbox.results import Completed
 
+# Seconds between two calls of `ends`.
 _LOOK = 0.1
-"""Seconds between two calls of `ends`."""
+# The most bytes that a pipe of an ordinary user can hold.
 _PIPE = 1 << 20
-"""The most bytes that a pipe of an ordinary user can hold."""
 
 
-class Streams(contextlib.AbstractContextManager["Streams"]):
+class Streams(AbstractContextManager["Streams"]):
     """`fds` are those of `guest/shell.py`'s `Command.ends`; they are closed at the end."""
 
     def __init__(self, fds: list[int], stdin: bytes, limit: int) -> None:
         self._fds, self._limit, self._unsent = fds, limit, memoryview(stdin)
-        self._out, self._err, self._reports, *feeders = fds
-        self._kept = {self._out: bytearray(), self._err: bytearray()}
-        self._report, self._limits = b"", set[str]()
+        stdout, stderr, self._reports, *feeders = fds
+        self._output = {stdout: bytearray(), stderr: bytearray()}
+        self._report = b""
+        self._limits = set[str]()
         self._poll = select.poll()
         for fd in fds[:3]:
             self._poll.register(fd, select.POLLIN)
@@ -48,10 +49,12 @@ class Streams(contextlib.AbstractContextManager["Streams"]):
         Raises `SandboxDied` if the episode server has ended."""
         limit = Limit(seconds)
         while limit.left() > 0 and not (ends and ends()):
-            wait = min(limit.wait(), _LOOK) if ends else limit.wait()
+            wait = limit.wait()
+            if ends:
+                wait = min(wait, _LOOK)
             ready = [fd for fd, _ in self._poll.poll(max(wait, 0.0) * 1000)]
             for fd in ready:
-                if fd in self._kept:
+                if fd in self._output:
                     self._read(fd)
                 elif fd != self._reports:
                     self._feed(fd)
@@ -59,16 +62,19 @@ class Streams(contextlib.AbstractContextManager["Streams"]):
                 self._report = os.read(self._reports, 4096)
                 if not self._report:
                     raise SandboxDied("the sandbox died during run")
-                for fd in self._kept:
+                for fd in self._output:
                     self._read(fd)
                 return True
         return False
 
     def completed(self, *, timed_out: bool) -> Completed:
-        status, *limits = self._report.decode().split() or [""]
-        stdout, stderr = (bytes(self._kept[fd]) for fd in (self._out, self._err))
-        names = tuple(sorted(self._limits.union(limits)))
-        return Completed(int(status) if status else None, stdout, stderr, timed_out, names)
+        status = None
+        words = self._report.decode().split()
+        if words:
+            status = int(words[0])
+        limits = tuple(sorted(self._limits.union(words[1:])))
+        stdout, stderr = map(bytes, self._output.values())
+        return Completed(status, stdout, stderr, timed_out, limits)
 
     def _read(self, fd: int) -> None:
         """Read what is there now."""
@@ -77,10 +83,10 @@ class Streams(contextlib.AbstractContextManager["Streams"]):
         except BlockingIOError:
             return
         if not chunk:
-            with contextlib.suppress(KeyError):
+            with suppress(KeyError):
                 self._poll.unregister(fd)
-        room = self._limit - len(self._kept[fd])
-        self._kept[fd] += chunk[:room]
+        room = self._limit - len(self._output[fd])
+        self._output[fd] += chunk[:room]
         if len(chunk) > room:
             self._limits.add("output")
 

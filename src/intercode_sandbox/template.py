@@ -11,7 +11,6 @@ nodes are left out.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import json
@@ -21,7 +20,8 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,13 +34,14 @@ from intercode_sandbox.results import Change
 TREE = "tree"
 PYTHON_CACHE = "__pycache__"
 """Folders that are not copied: their files contain the paths where the sources were compiled."""
+# A layer's file with `environment` and `cwd`, for the sessions that start from its image, and the
+# `command` that the image is made to run.
 _SETTINGS = "settings.json"
-"""A layer's file with `environment` and `cwd`, for the sessions that start from its image, and the
-`command` that the image is made to run."""
 _FOLDERS = (
     *("dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "usr"),
     *("var/log", "tmp", "var/tmp"),
 )
+# Settings in /etc of programs in /usr, which do not start without them.
 _BORROWED = (
     "alternatives",
     "ld.so.cache",
@@ -52,7 +53,6 @@ _BORROWED = (
     "java-*",
     "ssl/certs/java",
 )
-"""Settings in /etc of programs in /usr, which do not start without them."""
 _NAME_SERVICES = "passwd: files\ngroup: files\nhosts: files\n"
 _ETC_FILES = {
     "passwd": (
@@ -71,18 +71,18 @@ _COMPRESSED = {
     b"\xfd7zXZ": "--xz",
     b"\x28\xb5\x2f\xfd": "--zstd",
 }
+# The messages of tar on a full disk; the last is for a file that was cut off.
 _FULL = re.compile(
     r": (No space left on device|Disk quota exceeded|Wrote only \d+ of \d+ bytes)$", re.MULTILINE
 )
-"""The messages of tar on a full disk; the last is for a file that was cut off."""
+# The messages of tar for an archive that lacks its end, and those of gzip, bzip2, xz and zstd.
 _CUT_SHORT = re.compile(
     r"^tar: (?:Unexpected EOF in archive|A lone zero block at \d+)$"
     r"|^(?!tar: ).*(?:unexpected end|ends unexpectedly|premature end)",
     re.MULTILINE | re.IGNORECASE,
 )
-"""The messages of tar for an archive that lacks its end, and those of gzip, bzip2, xz and zstd."""
+# A line of tar's `--block-number`. Otherwise tar is silent if the end of an archive is missing.
 _END_OF_ARCHIVE = b"** Block of NULs **"
-"""A line of tar's `--block-number`. Otherwise tar is silent if the end of an archive is missing."""
 
 
 @dataclass(frozen=True)
@@ -118,11 +118,9 @@ class Template:
     def over(self, layer: Path, content: str = "") -> Template:
         """Return this template with one more layer on top; `content` names what is in it if the
         folder's name does not."""
-        digest, content = (
-            hash_of(self.digest, layer.name),
-            hash_of(self.content, content or layer.name),
-        )
-        return Template((*self.layers, layer), self.host_folders, digest, self.hidden, content)
+        digest = hash_of(self.digest, layer.name)
+        content = hash_of(self.content, content or layer.name)
+        return replace(self, layers=(*self.layers, layer), digest=digest, content=content)
 
     def files(self, skip: Collection[str] = ()) -> dict[str, Change]:
         """Return the state of all files and links by absolute path, leaving out names in `skip` and
@@ -136,10 +134,9 @@ class Template:
 
 def _settings(layer: Path) -> dict[str, Any]:
     try:
-        settings: dict[str, Any] = json.loads((layer / _SETTINGS).read_text("utf-8"))
+        return dict(json.loads((layer / _SETTINGS).read_text("utf-8")))
     except FileNotFoundError:
         return {}
-    return settings
 
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,18 +158,18 @@ def _list(folder: Path, path: str, skip: frozenset[str], entries: dict[str, Chan
     for entry in os.scandir(folder):
         if entry.name in skip:
             continue
-        name, info = f"{path}/{entry.name}", entry.stat(follow_symlinks=False)
-        removed = (stat.S_ISCHR(info.st_mode) and info.st_rdev == 0) or is_marked(
-            entry.path, WHITEOUT
-        )
-        if removed or not stat.S_ISDIR(info.st_mode) or is_marked(entry.path, OPAQUE):
-            for below in [
-                below for below in entries if below == name or below.startswith(name + "/")
-            ]:
-                del entries[below]
+        name = f"{path}/{entry.name}"
+        info = entry.stat(follow_symlinks=False)
+        is_folder = stat.S_ISDIR(info.st_mode)
+        removed = stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
+        removed = removed or is_marked(entry.path, WHITEOUT)
+        if removed or not is_folder or is_marked(entry.path, OPAQUE):
+            for lower in list(entries):
+                if lower == name or lower.startswith(f"{name}/"):
+                    del entries[lower]
         if not removed:
             entries[name] = Change("added", **describe_entry(None, entry.path, info, Digests()))
-        if stat.S_ISDIR(info.st_mode):
+        if is_folder:
             _list(Path(entry.path), name, skip, entries)
 
 
@@ -190,21 +187,27 @@ def base(image: str | None) -> Template:
     if image is None:
         return _host()
     built = cache.root() / "images" / image
-    by_name = "/" not in image and built.is_dir()
-    path = built if by_name else Path(image)
+    if "/" not in image and built.is_dir():
+        return of_layer(built)
+    path = Path(image)
     if not path.exists():
         raise UsageError(
             f"no image named {image!r} and no such path; "
             f"make one with `intercode image build {image}`, or name another, "
             "or the path of a root file system: --image NAME"
         )
-    if (
-        not by_name
-        and path.is_dir()
-        and not any(os.path.lexists(path / shell) for shell in ("bin/bash", "usr/bin/bash"))
-    ):
+    if path.is_dir() and not has_bash(path):
         raise UsageError(f"{path} is not a root file system: it has no bash in bin or usr/bin")
-    return of_layer(path if by_name else unpack(path))
+    return of_layer(unpack(path))
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether there is a folder, not a link to one."""
+    return path.is_dir() and not path.is_symlink()
+
+
+def has_bash(root: Path) -> bool:
+    return os.path.lexists(root / "bin/bash") or os.path.lexists(root / "usr/bin/bash")
 
 
 def of_layer(layer: Path) -> Template:
@@ -217,13 +220,15 @@ def with_network_files(template: Template) -> Template:
     """Return `template` with the files of this machine by which programs find hosts, and, where
     /usr is borrowed, the certificates that they trust."""
     names = ["resolv.conf", "hosts"]
-    borrowed = ["ssl/certs/ca-certificates.crt"] if template.host_folders else []
-    sources = {name: Path("/etc", name) for name in names + borrowed}
-    contents = {name: path.read_bytes() for name, path in sources.items() if path.is_file()}
+    contents = {}
     if template.host_folders:
-        contents["nsswitch.conf"] = _NAME_SERVICES.replace(
-            "hosts: files", "hosts: files dns"
-        ).encode()
+        names.append("ssl/certs/ca-certificates.crt")
+        services = _NAME_SERVICES.replace("hosts: files", "hosts: files dns")
+        contents["nsswitch.conf"] = services.encode()
+    for name in names:
+        path = Path("/etc", name)
+        if path.is_file():
+            contents[name] = path.read_bytes()
 
     def build(layer: Path) -> None:
         layer.chmod(0o755)
@@ -246,13 +251,18 @@ def with_tree(template: Template, tree: Path) -> Template:
                 f"{tree} has files under {folder}, which is borrowed from this machine; "
                 "give a root file system: --image DIR"
             )
-    for below in template.layers:
-        if link := _replaced_link(layer / TREE, below / TREE):
-            raise UsageError(
-                f"{tree} has a folder {link}, which is a link to {os.readlink(below / TREE / link)}"
-                " in the image below; put its files there"
-            )
-    return template.over(layer, folder_digest(tree, times=False) if tree.is_dir() else layer.name)
+    for path in sorted((layer / TREE).rglob("*")):
+        place = path.relative_to(layer / TREE)
+        for below in template.layers:
+            link = below / TREE / place
+            if link.is_symlink() and is_folder(path):  # overlay would hide the link
+                raise UsageError(
+                    f"{tree} has a folder {place}, which is a link to {os.readlink(link)}"
+                    " in the image below; put its files there"
+                )
+    if tree.is_dir():
+        return template.over(layer, folder_digest(tree, times=False))
+    return template.over(layer)
 
 
 def with_folder(template: Template, folder: Path) -> Template:
@@ -263,34 +273,27 @@ def with_folder(template: Template, folder: Path) -> Template:
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder")
     digest = folder_digest(folder)
-    names = [str(path)[1:] for path in folder.parents[:-1]]
-    paths = ((name, layer / TREE / name) for layer in template.layers for name in names)
-    above = {name: path for name, path in paths if path.is_dir() and not path.is_symlink()}
-    infos = {name: path.stat() for name, path in above.items()}
-    modes = [(name, info.st_mode, info.st_uid, info.st_gid) for name, info in infos.items()]
+    above = {}
+    for layer in template.layers:
+        for parent in folder.parents[:-1]:
+            name = str(parent)[1:]
+            path = layer / TREE / name
+            if is_folder(path):
+                above[name] = path
+    modes = []
+    for name, path in above.items():
+        info = path.stat()
+        modes.append((name, info.st_mode, info.st_uid, info.st_gid))
 
     def build(layer: Path) -> None:
         tree = new_tree(layer)
         shutil.copytree(folder, tree / str(folder)[1:], symlinks=True)
-        for name, info in infos.items():
+        for name, _, user, group in modes:
             shutil.copystat(above[name], tree / name)
-            os.chown(tree / name, info.st_uid, info.st_gid)
+            os.chown(tree / name, user, group)
 
     layer = cache.folder("layers", hash_of("tree", str(folder), repr(modes), digest), build)
     return template.over(layer, digest)
-
-
-def _replaced_link(upper: Path, lower: Path, place: str = "") -> str | None:
-    """Return the first folder of `upper` that is a link in `lower`; overlay would hide the link."""
-    for entry in sorted(os.scandir(upper), key=lambda entry: entry.name):
-        below, path = lower / entry.name, f"{place}{entry.name}"
-        if not entry.is_dir(follow_symlinks=False):
-            continue
-        if below.is_symlink():
-            return path
-        if below.is_dir() and (link := _replaced_link(Path(entry.path), below, f"{path}/")):
-            return link
-    return None
 
 
 def unpack(source: Path) -> Path:
@@ -299,7 +302,7 @@ def unpack(source: Path) -> Path:
     if not source.exists():
         raise UsageError(f"{source}: no such file or folder{did_you_mean_file(source)}")
     try:
-        digest = folder_digest(source) if source.is_dir() else _file_digest(source)
+        digest = _digest(source)
     except OSError as error:
         raise UsageError(f"{error.filename or source} cannot be read: {error.strerror}") from error
     return cache.folder("layers", digest, lambda work: _extract(source, new_tree(work)))
@@ -307,11 +310,7 @@ def unpack(source: Path) -> Path:
 
 def _host() -> Template:
     borrowed = [path for name in _BORROWED for path in sorted(Path("/etc").glob(name))]
-    key = hash_of(
-        "host",
-        repr(_ETC_FILES),
-        *(folder_digest(path) if path.is_dir() else _file_digest(path) for path in borrowed),
-    )
+    key = hash_of("host", repr(_ETC_FILES), *map(_digest, borrowed))
     layer = cache.folder("layers", key, lambda work: _skeleton(new_tree(work), borrowed))
     folders = ["/usr", *(f"/{name}" for name in _usr_names() if not Path("/", name).is_symlink())]
     # the content is just "host", since a run records the versions of its tools
@@ -326,13 +325,10 @@ def _hidden(host_folders: list[str]) -> Iterator[str]:
     local = [Path("/usr/local")] if os.access("/usr/bin/python3", os.X_OK) else []
     packages = Path(__file__).parents[1].glob("intercode*")
     candidates = [*local, Path("/usr/src"), *packages, cache.root()]
-    with contextlib.suppress(FileNotFoundError):  # it has been removed
+    with suppress(FileNotFoundError):  # it has been removed
         candidates.append(Path.cwd())
     for path in candidates:
-        if (
-            any(path.is_relative_to(folder) and str(path) != folder for folder in host_folders)
-            and path.is_dir()
-        ):
+        if path.is_dir() and not set(map(str, path.parents)).isdisjoint(host_folders):
             yield str(path)
 
 
@@ -354,22 +350,23 @@ def _skeleton(root: Path, borrowed: list[Path]) -> None:
         (root / name).chmod(0o1777)
     for name in _usr_names():
         path = Path("/", name)
-        (root / name).symlink_to(os.readlink(path)) if path.is_symlink() else (root / name).mkdir()
+        if path.is_symlink():
+            (root / name).symlink_to(os.readlink(path))
+        else:
+            (root / name).mkdir()
     for name, text in _ETC_FILES.items():
         (root / "etc" / name).write_text(text, "utf-8")
     for path in borrowed:
         target = root / path.relative_to("/")
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(path, target, symlinks=True) if path.is_dir() else shutil.copy(path, target)
-    if identity().other:
-        for folder, names, files in os.walk(root):
-            for name in [".", *names, *files]:
-                os.chown(
-                    os.path.join(folder, name),
-                    identity().uid,
-                    identity().gid,
-                    follow_symlinks=False,
-                )
+        if path.is_dir():
+            shutil.copytree(path, target, symlinks=True)
+        else:
+            shutil.copy(path, target)
+    user = identity()
+    if user.other:
+        for path in (root, *root.rglob("*")):
+            os.chown(path, user.uid, user.gid, follow_symlinks=False)
 
 
 def _usr_names() -> list[str]:
@@ -379,17 +376,8 @@ def _usr_names() -> list[str]:
 
 def _extract(source: Path, root: Path) -> None:
     if source.is_dir():
-        command = [
-            "tar",
-            "-C",
-            str(source),
-            "--sparse",
-            "--one-file-system",
-            f"--exclude={PYTHON_CACHE}",
-            "-cf",
-            "-",
-            ".",
-        ]
+        command = ["tar", "-C", str(source), "--sparse", "--one-file-system"]
+        command += [f"--exclude={PYTHON_CACHE}", "-cf", "-", "."]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as pack:
             untar(source, root, pack.stdout)
         if pack.returncode:
@@ -417,45 +405,45 @@ def untar(source: Path, root: Path, archive: IO[bytes] | None, skip: Collection[
     Raises `OSError` if the disk of `root` is full, and `DataError` for other errors of tar, and for
     an archive without the two blocks of zeros at its end.
     """
-    options = [
-        "--no-same-owner",
-        "-p",
-        "--anchored",
-        *(f"--exclude={start}dev/*" for start in ("", "./", "/")),
-        "--delay-directory-restore",
-        "--block-number",
-    ]
+    options = ["--no-same-owner", "-p", "--anchored"]
+    options += ["--exclude=dev/*", "--exclude=./dev/*", "--exclude=/dev/*"]
+    options += ["--delay-directory-restore", "--block-number"]
     options += [f"--exclude={name}" for name in skip]
     # tar detects compression only for a path, which its user may not read
     if archive is not None and archive.seekable():
         start = os.pread(archive.fileno(), 6, 0)
-        options += [option for mark, option in _COMPRESSED.items() if start.startswith(mark)]
-    done = subprocess.run(
+        for mark, option in _COMPRESSED.items():
+            if start.startswith(mark):
+                options.append(option)
+    unpacking = subprocess.run(
         ["tar", "-C", str(root), "-x", *options, "-f", "-"],
         stdin=archive,
         capture_output=True,
         env={**os.environ, "LC_ALL": "C"},
         **identity().popen(),
     )
-    message = done.stderr.decode(errors="replace").strip()
-    if done.returncode and _FULL.search(message):
+    message = unpacking.stderr.decode(errors="replace").strip()
+    status = unpacking.returncode
+    if status and _FULL.search(message):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(root))
-    lacks_end = not done.returncode and _END_OF_ARCHIVE not in done.stdout
+    lacks_end = not status and _END_OF_ARCHIVE not in unpacking.stdout
     if lacks_end or _CUT_SHORT.search(message):
         raise DataError(f"{source}: the archive is cut short; make or download it again")
-    if done.returncode:
-        # harmless
-        lines = [
-            line for line in message.splitlines() if not line.startswith("tar: Removing leading ")
-        ]
+    if status:
+        harmless = "tar: Removing leading "
+        lines = [line for line in message.splitlines() if not line.startswith(harmless)]
+        lines.append(str(status))
         raise DataError(
-            f"{source}: cannot be unpacked: {lines[0] if lines else done.returncode}; "
-            "is it a folder or a tar, and not cut short?"
+            f"{source}: cannot be unpacked: {lines[0]}; is it a folder or a tar, and not cut short?"
         )
 
 
 def hash_of(*words: str) -> str:
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
+
+
+def _digest(path: Path) -> str:
+    return folder_digest(path) if path.is_dir() else _file_digest(path)
 
 
 def _file_digest(path: Path) -> str:
@@ -467,16 +455,13 @@ def folder_digest(folder: Path, *, times: bool = True) -> str:
     """Return a digest of names, kinds, modes, times, links and contents, in sorted order, without
     `PYTHON_CACHE`."""
     state = hashlib.sha256()
-    for path in sorted(
-        path for path in folder.rglob("*") if PYTHON_CACHE not in path.relative_to(folder).parts
-    ):
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        if PYTHON_CACHE in name.parts:
+            continue
         info = path.lstat()
         time = info.st_mtime_ns if times else ""
-        state.update(
-            f"{path.relative_to(folder)}\0{info.st_mode:o}\0{time}\0".encode(
-                errors="surrogateescape"
-            )
-        )
+        state.update(f"{name}\0{info.st_mode:o}\0{time}\0".encode(errors="surrogateescape"))
         if stat.S_ISREG(info.st_mode):
             state.update(_file_digest(path).encode())
         elif stat.S_ISLNK(info.st_mode):

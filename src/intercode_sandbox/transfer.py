@@ -69,9 +69,11 @@ def carry_over(
         _pack(source, changes, archive)
         with mmap.mmap(archive.fileno(), 0, access=mmap.ACCESS_READ) as data:
             target.write(_ARCHIVE, cast(bytes, data))
-    done = target.exec("", argv=["bash", "-c", _UNPACK], cwd="/", timeout=_SECONDS)
-    if done.exit_code is None or "tar: command not found" in done.output:
-        why = "time ran out" if done.timed_out else done.output.strip()[-300:]
+    result = target.exec("", argv=["bash", "-c", _UNPACK], cwd="/", timeout=_SECONDS)
+    if result.exit_code is None or "tar: command not found" in result.output:
+        why = result.output.strip()[-300:]
+        if result.timed_out:
+            why = "time ran out"
         raise SandboxError(f"the agent's files cannot be carried over for the tests: {why}")
     return changes, left_out
 
@@ -83,22 +85,21 @@ def _write_names(target: Sandbox, path: str, names: Iterable[str]) -> None:
 def _pack(source: Sandbox, changes: dict[str, Change], file: IO[bytes]) -> None:
     """Write a tar. A folder comes before its files, writable, and a second time after all files
     with its own mode."""
-    present = [
-        (path, change)
-        for path, change in changes.items()
-        if change.kind != "removed" and change.type != "other" and path != "/"
-    ]
-    folders = [(path, change) for path, change in present if change.type == "dir"]
+    present = []
+    for path, change in changes.items():
+        if change.kind != "removed" and change.type != "other" and path != "/":
+            present.append((path, change))
     files = [path for path, change in present if change.type == "file"]
     contents = source.read_many(files, limit=_LARGEST)
-    left = source.limits.disk
+    room = source.limits.disk
     with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
         now = time.time()
 
         def add(path: str, kind: bytes, mode: int, content: bytes = b"", target: str = "") -> None:
             entry = tarfile.TarInfo(path.lstrip("/"))
             entry.type, entry.mode, entry.mtime = kind, mode, now
-            entry.size, entry.linkname = len(content), target
+            entry.size = len(content)
+            entry.linkname = target
             archive.addfile(entry, io.BytesIO(content))
 
         for path, change in present:
@@ -108,11 +109,13 @@ def _pack(source: Sandbox, changes: dict[str, Change], file: IO[bytes]) -> None:
                 add(path, tarfile.SYMTYPE, change.mode, target=change.target or "")
             else:
                 content = next(contents)
-                if content is not None:
-                    left -= len(content)
-                    if left < 0:
-                        raise TooLarge(f"more than {source.limits.disk >> 20} MiB were changed")
-                    add(path, tarfile.REGTYPE, change.mode, content)
-        for path, change in reversed(folders):
-            add(path, tarfile.DIRTYPE, change.mode)
+                if content is None:
+                    continue
+                room -= len(content)
+                if room < 0:
+                    raise TooLarge(f"more than {source.limits.disk >> 20} MiB were changed")
+                add(path, tarfile.REGTYPE, change.mode, content)
+        for path, change in reversed(present):
+            if change.type == "dir":
+                add(path, tarfile.DIRTYPE, change.mode)
     file.flush()

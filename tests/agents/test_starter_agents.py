@@ -12,8 +12,8 @@ from kept import needs_bwrap
 
 import intercode
 from intercode.agents import MODELLED, Strategy, make_agent
-from intercode.env import EnvFactory
 from intercode.envs import language_of
+from intercode.factory import EnvFactory
 from intercode.models import ScriptedModel
 from intercode.runner.budget import BudgetTracker, RunLimits
 from intercode.runner.episode import play

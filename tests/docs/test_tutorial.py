@@ -1,5 +1,5 @@
-"""docs/own-environment.md, its page of rules, docs/rewards.md and docs/own-judge.md, followed literally in an empty
-folder, with the package as a wheel outside of the sources."""
+"""docs/own-environment.md, its page of rules, docs/rewards.md and docs/own-judge.md, followed
+literally in an empty folder, with the package as a wheel outside of the sources."""
 
 from __future__ import annotations
 

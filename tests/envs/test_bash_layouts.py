@@ -12,8 +12,9 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.errors import DataError, EntryLeftOut
+from intercode.factory import EnvFactory
 
 COMPARED = [None, {"language": "python", "file": "check/integer-match.py"}]
 RECORDS: list[tuple[dict[str, Any], list[list[str]], list[list[str]]]] = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from intercode.envs.workspace import ends_in_failure
+from intercode.envs.bash.golds import ends_in_failure
 
 ANSWERS = [
     "grep zzz notes", "grep 'z;z' notes", "grep -q 'a|b' notes 2>&1",

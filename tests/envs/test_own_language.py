@@ -14,9 +14,9 @@ from kept import needs_bwrap
 import intercode
 from intercode import BashEnv, InterCodeEnv, Language
 from intercode.agents import gold, make_agent, noop
-from intercode.env import EnvFactory
 from intercode.envs import language_of
 from intercode.errors import UsageError
+from intercode.factory import EnvFactory
 from intercode.language import PLAIN
 from intercode.models import ScriptedModel
 from intercode.redteam.run import attack

@@ -80,10 +80,10 @@ def traced(env: InterCodeEnv, task: str, monkeypatch: pytest.MonkeyPatch) -> set
     env.step(gold)
     paths, plain = set[str](), GuestSandbox._request
 
-    def noting(sandbox: GuestSandbox, head: dict[str, Any], *words: Any, **more: Any) -> Any:
+    def noting(sandbox: GuestSandbox, op: str, *words: Any, **head: Any) -> Any:
         paths.update(str(head[key]) for key in ("path", "cwd") if head.get(key))
         paths.update(word for word in head.get("argv", ()) if str(word).startswith("/"))
-        return plain(sandbox, head, *words, **more)
+        return plain(sandbox, op, *words, **head)
 
     with monkeypatch.context() as patched:
         patched.setattr(GuestSandbox, "_request", noting)

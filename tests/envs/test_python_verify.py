@@ -13,9 +13,9 @@ import pytest
 from kept import lent, needs_bwrap
 
 import intercode
-from intercode.env import NOT_PLAYED
 from intercode.envs.python.env import PythonEnv
 from intercode.errors import DataError
+from intercode.hooks import NOT_PLAYED
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 DATA = Path(__file__).parents[1] / "data" / "lighthouse"

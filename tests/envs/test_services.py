@@ -18,9 +18,9 @@ from kept import needs_bwrap
 
 import intercode
 from intercode.agents import gold, noop
-from intercode.env import EnvFactory
 from intercode.envs.services import LOG
 from intercode.errors import DataError, ForkError, SandboxDied
+from intercode.factory import EnvFactory
 from intercode.models import ScriptedModel
 from intercode.runner.run import evaluate
 from intercode.train import RolloutPool, groups

@@ -11,9 +11,9 @@ import pytest
 from orchard import DUCKDB, ENGINES, plays, skip_unless_there
 
 import intercode
-from intercode.env import EnvFactory
 from intercode.envs.sql.engines import Engine
 from intercode.errors import DataError
+from intercode.factory import EnvFactory
 from intercode.validate.check import check
 
 SHOP = """

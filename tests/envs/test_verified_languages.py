@@ -14,7 +14,7 @@ import pytest
 from kept import needs_bwrap
 
 import intercode
-from intercode.env import NOT_PLAYED
+from intercode.hooks import NOT_PLAYED
 from intercode.redteam.hacks import FORGERIES
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 
 import intercode
 from intercode.agents import Act, StrategySteps
-from intercode.env import EnvFactory
+from intercode.factory import EnvFactory
 from intercode.runner.run import evaluate
 from intercode.testing import check_env
 from intercode.types import Task

@@ -14,8 +14,8 @@ from base_image import base_image, require_builder
 
 import intercode
 from intercode.agents import Act, StrategySteps, gold, noop
-from intercode.env import EnvFactory
 from intercode.errors import DataError, UsageError
+from intercode.factory import EnvFactory
 from intercode.interop.harbor.directory import read_directory
 from intercode.redteam.hacks import HACKS
 from intercode.runner.run import evaluate

@@ -71,8 +71,8 @@ class Program:
             base_url=server.base_url,
             episode_seconds=300.0,
         )
-        with planned.open(out, resume=False, workers=2) as store:
-            _, episodes = planned.run(store, workers=2)
+        with planned.open(out, resume=False) as store:
+            _, episodes = planned.run(store)
         assert planned.fault is None
         return list(episodes)
 

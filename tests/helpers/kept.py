@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import intercode
-from intercode.env import EnvFactory
+from intercode.factory import EnvFactory
 
 
 def needs_bwrap() -> None:

@@ -18,9 +18,9 @@ from families import alive, family, wait_until
 from kept import needs_bwrap
 
 import intercode
-from intercode.env import EnvFactory
 from intercode.envs.sql.databases import read_databases
 from intercode.envs.sql.engines import ENGINES, Databases, engine_class
+from intercode.factory import EnvFactory
 from intercode.redteam.sql import ATTACKS, CELLAR, GOLDS, ORCHARD, TASKS, write_data
 
 __all__ = [

@@ -182,8 +182,9 @@ def test_odd_names_are_quoted_and_a_repository_in_the_tree_is_one_entry_as_git_d
     agree(tmp_path, before)
 
 
-def test_what_is_tracked_may_be_known_by_its_paths_alone() -> None:
+def test_a_tracked_file_differs_by_its_content_or_a_folder_in_its_place() -> None:
     changes = {"/a": Change("changed", "file", 0o600, "1")}
-    assert status(changes, ["/a"]) == [Entry("M", "a")]
+    assert status(changes, {"/a": Change("added", "file", 0o644, "2")}) == [Entry("M", "a")]
     assert status(changes, {"/a": Change("added", "file", 0o644, "1")}) == []
-    assert status({"/a": Change("removed", "dir")}, {"/a/b/c", "/d"}) == [Entry("D", "a/b/c")]
+    tracked = dict.fromkeys(("/a/b/c", "/d"), Change("added", "file", 0o644, "1"))
+    assert status({"/a": Change("removed", "dir")}, tracked) == [Entry("D", "a/b/c")]

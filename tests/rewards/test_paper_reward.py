@@ -27,6 +27,7 @@ def link(target: str) -> Change:
 
 
 FOLDER = Change("added", "dir", 0o755)
+TRACKED = {"/t": Change("added", "file", 0o644, "0")}
 GONE, EDITED = Change("removed", "file"), Change("changed", "file", 0o644, "5")
 
 
@@ -34,10 +35,10 @@ def test_the_same_outcome_earns_exactly_one_and_doing_nothing_two_thirds_of_a_pr
     None
 ):
     side = Outcome("hello world", {"/n": FOLDER, "/n/f": file(), "/t": GONE})
-    score = bash_paper(side, side, {"/t"})
+    score = bash_paper(side, side, TRACKED)
     assert (score.reward, score.success) == (1.0, True)
     assert score.parts == {"base": BASE, "effects": WEIGHT, "contents": WEIGHT, "answer": WEIGHT}
-    nothing = bash_paper(Outcome(""), Outcome("an answer"), ())
+    nothing = bash_paper(Outcome(""), Outcome("an answer"), {})
     assert (nothing.reward, nothing.success) == (pytest.approx(0.67), False)
 
 
@@ -78,7 +79,7 @@ def test_contents_is_the_rounded_share_of_common_new_files_that_agree() -> None:
 def test_what_intercode_v1_does_not_see_agrees(
     ours: dict[str, Change], theirs: dict[str, Change]
 ) -> None:
-    assert bash_paper(Outcome("", ours), Outcome("", theirs), {"/t"}).success
+    assert bash_paper(Outcome("", ours), Outcome("", theirs), TRACKED).success
 
 
 def test_a_blank_in_a_name_shifts_the_pairs() -> None:

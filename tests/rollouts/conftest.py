@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kept import kept, needs_bwrap, write_box
 
-from intercode.env import EnvFactory
+from intercode.factory import EnvFactory
 
 
 @pytest.fixture(scope="module")

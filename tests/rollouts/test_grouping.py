@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from policies import LETTERS, replying
 
-from intercode.env import EnvFactory
 from intercode.errors import ModelError, SandboxDied, UsageError
+from intercode.factory import EnvFactory
 from intercode.models import ScriptedModel
 from intercode.runner.breaker import Breaker
 from intercode.train import (

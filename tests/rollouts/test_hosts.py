@@ -25,8 +25,8 @@ from process_table import alive, below, processes, wait_for
 
 import intercode
 from intercode.agents import Act, Ask
-from intercode.env import EnvFactory
 from intercode.errors import UsageError
+from intercode.factory import EnvFactory
 from intercode.models import ScriptedModel
 from intercode.runner.run import hosts_here
 from intercode.train import Rollout, RolloutLimits, RolloutPool, groups

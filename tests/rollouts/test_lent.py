@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from policies import LETTERS, Policy, make_tokenizer
 
-from intercode.env import EnvFactory
 from intercode.errors import UsageError
+from intercode.factory import EnvFactory
 from intercode.models import ScriptedModel
 from intercode.train import Rollout, RolloutLimits, RolloutPool, hf_chat
 

@@ -15,8 +15,8 @@ from kept import kept, needs_bwrap, write_box
 from policies import LETTERS, replying
 
 import intercode
-from intercode.env import EnvFactory
 from intercode.errors import SandboxError, UsageError
+from intercode.factory import EnvFactory
 from intercode.models import ScriptedModel
 from intercode.train import Job, RolloutLimits, RolloutPool, Sampler, groups
 from intercode.types import Message, Reply, Tool, Usage

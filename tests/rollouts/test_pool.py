@@ -21,8 +21,8 @@ from token_server import TokenServer
 
 from intercode import rollout
 from intercode.agents import Act, Ask
-from intercode.env import EnvFactory
 from intercode.errors import ModelError, UsageError
+from intercode.factory import EnvFactory
 from intercode.models import OpenAIModel, ScriptedModel
 from intercode.train import (
     Job,
@@ -157,8 +157,8 @@ def test_faults_have_no_reward_reach_no_policy_and_hang_nothing(factory: EnvFact
         loopback.serving(TokenServer(answers, broken=0.06)) as server,
         RolloutPool(make, envs=16, tasks=factory.tasks, retries=0) as pool,
     ):
-        (world,) = pool.worlds
-        strategy, world.strategy = world.strategy, looking
+        (setting,) = pool.settings
+        strategy, setting.strategy = setting.strategy, looking
         model = OpenAIModel(
             "m", base_url=f"{server.url}/v1", tries=1, logprobs=True, temperature=1.0
         )
@@ -207,8 +207,8 @@ def test_a_rollout_that_loses_its_sandbox_is_played_again_with_its_seed(
         yield from strategy(task, protocol)
 
     with RolloutPool(make, envs=1, tasks=factory.tasks) as pool:
-        (world,) = pool.worlds
-        strategy, world.strategy = world.strategy, losing
+        (setting,) = pool.settings
+        strategy, setting.strategy = setting.strategy, losing
         rollouts = pool.run_batch(jobs, Policy(tokenizer, factory.tasks), hf_chat(tokenizer))
         stats = pool.stats()
     assert lost.count("played") == len(jobs)

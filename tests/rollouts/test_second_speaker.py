@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policies import Policy, make_tokenizer
 
-from intercode.env import EnvFactory
+from intercode.factory import EnvFactory
 from intercode.train import RolloutPool, groups, hf_chat
 
 REPLY = "The files that begin with a vowel."

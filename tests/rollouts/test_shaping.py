@@ -12,9 +12,9 @@ from kept import needs_bwrap
 from orchard import GOLDS, prepared, skip_unless_there, write_data
 
 import intercode
-from intercode.env import EnvFactory
 from intercode.envs.sql.env import SqlEnv
 from intercode.errors import SandboxDied
+from intercode.factory import EnvFactory
 from intercode.models import ScriptedModel
 from intercode.train import RolloutPool
 from intercode.train.adapters.trl import Rollouts, environments

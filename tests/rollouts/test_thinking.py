@@ -11,7 +11,7 @@ from typing import Any
 import loopback
 import pytest
 
-from intercode.env import EnvFactory
+from intercode.factory import EnvFactory
 from intercode.models import OpenAIModel
 from intercode.train import Rollout, RolloutLimits, RolloutPool, Segment
 

@@ -22,8 +22,8 @@ from policies import CHATML, CONTROL, LETTERS, make_tokenizer
 
 from intercode.agents.code import read_calls
 from intercode.agents.tools import ANSWER, EXECUTE
-from intercode.env import EnvFactory
 from intercode.errors import UsageError
+from intercode.factory import EnvFactory
 from intercode.runs.store import read_sample, to_json
 from intercode.train import RolloutLimits, RolloutPool, groups, hf_chat
 from intercode.types import Message, Turn

@@ -16,8 +16,8 @@ from kept import needs_bwrap, write_box
 
 import intercode
 from intercode.agents import make_agent
-from intercode.env import EnvFactory
 from intercode.errors import ModelError, UsageError
+from intercode.factory import EnvFactory
 from intercode.models import OpenAIModel
 from intercode.rescoring.recordings import load_recording
 from intercode.rescoring.rescore import Rescoring
@@ -700,9 +700,10 @@ def test_the_command_takes_a_folder_and_variables(tmp_path: Path, server: Server
         agent_files=str(tools),
         model="m",
         base_url=f"http://127.0.0.1:{server.server_port}/v1",
+        workers=1,
     )
-    with planned.open(tmp_path / "run", resume=False, workers=1) as store:
-        _, (episode,) = planned.run(store, workers=1)
+    with planned.open(tmp_path / "run", resume=False) as store:
+        _, (episode,) = planned.run(store)
     assert (episode.success, planned.fault) == (True, None)
     config = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (config["memory"], config["processes"]) == (2048, 256)

@@ -11,7 +11,7 @@ from kept import needs_bwrap, write_box
 
 import intercode
 from intercode.agents import make_agent
-from intercode.env import EnvFactory
+from intercode.factory import EnvFactory
 from intercode.models import OpenAIModel
 from intercode.runner.run import evaluate
 from intercode.types import Episode

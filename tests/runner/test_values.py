@@ -15,8 +15,9 @@ from calculator import Calculator, make_tasks
 
 import intercode
 from intercode.agents import Act, Ask, Fork, StrategySteps
-from intercode.env import NO_VALUE, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.errors import SandboxDied, UsageError
+from intercode.hooks import NO_VALUE
 from intercode.runner.budget import Budget, BudgetTracker, RunLimits
 from intercode.runner.episode import play
 from intercode.train import Job, RolloutLimits, RolloutPool

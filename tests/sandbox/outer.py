@@ -173,7 +173,7 @@ def _code(python: str) -> Path:
 
 def weak(attack: SandboxAttack) -> dict[str, Any]:
     """The attack on a sandbox where its one protection is off."""
-    disabled = DisabledProtections(calls=attack.calls, steps=attack.protections)
+    disabled = DisabledProtections(attack.calls.split(), attack.protections.split())
     with LocalSandbox(
         template.base(None), limits=attack.control_limits(), disabled=disabled
     ) as sandbox:
@@ -191,7 +191,7 @@ def bare(attack: SandboxAttack) -> dict[str, Any]:
 def neighbour(attack: SandboxAttack, controlled: bool) -> dict[str, Any]:
     """What an honest sandbox prints while the attack holds what it took. A fork sends a
     descriptor."""
-    disabled = DisabledProtections(steps=attack.protections) if controlled else None
+    disabled = DisabledProtections(steps=attack.protections.split()) if controlled else None
     start = template.base(None)
     with (
         LocalSandbox(start, limits=replace(LIMITS, seconds=30), disabled=disabled) as hostile,

@@ -10,9 +10,9 @@ import pytest
 
 from intercode.agents import gold
 from intercode.agents.base import Act, StrategySteps
-from intercode.env import EnvFactory
 from intercode.envs import prepare
 from intercode.errors import UsageError
+from intercode.factory import EnvFactory
 from intercode.runner.run import evaluate
 from intercode.types import Task
 from intercode_sandbox.docker.images import DockerImage, export_image

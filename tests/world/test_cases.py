@@ -13,8 +13,9 @@ from faults import rows
 from kept import needs_bwrap
 
 import intercode
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.errors import IntercodeError
+from intercode.factory import EnvFactory
 from intercode.models import ScriptedModel
 from intercode.train import RolloutPool, groups
 

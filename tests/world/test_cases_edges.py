@@ -24,8 +24,9 @@ from loopback import Server, serving
 import intercode
 from intercode.agents.code import read_calls, split_reasoning, written_calls
 from intercode.agents.tools import Malformed, action_of
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.errors import IntercodeError, SandboxError, UsageError
+from intercode.factory import EnvFactory
 from intercode.models import OpenAIModel
 from intercode.train import RolloutPool, Sampler, groups
 

@@ -18,8 +18,9 @@ from faults import definitions, rows
 from kept import needs_bwrap
 
 import intercode
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.errors import DataError, IntercodeError
+from intercode.factory import EnvFactory
 
 pytestmark = [
     pytest.mark.world,

@@ -18,7 +18,7 @@ from kept import needs_bwrap
 from loopback import Server, serving
 
 import intercode
-from intercode.env import EnvFactory
+from intercode.factory import EnvFactory
 from intercode.models import OpenAIModel
 from intercode.train import RolloutLimits, RolloutPool, groups
 from intercode.train.jobs import Rollout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ _NAMED = 8
 """Tasks that a line names."""
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("env", callback=shared.own_name, shell_complete=completing("env"))
 @shared.world()
 @shared.declared(RunOptions, "task")
@@ -33,7 +34,13 @@ _NAMED = 8
 @shared.declared(RunOptions, "workers")
 @shared.json_flag
 def check(
-    env: str, static: bool, against: str | None, workers: int, as_json: bool, **options: Any
+    env: str,
+    task: Sequence[str],
+    static: bool,
+    against: str | None,
+    workers: int,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Find broken and suspicious tasks of ENV.
 
@@ -44,21 +51,19 @@ def check(
     """
     from intercode.validate.overlap import read_others
 
-    world = {name: value for name, value in options.items() if name != "task"}
-    others = read_others(env, against, **world) if against else []
+    others = read_others(env, against, **options) if against else []
     if static:
         from intercode.validate.check import check_texts
 
-        findings = check_texts(env, others=others, **options)
-        _print_issues(findings, as_json)
+        findings, unplayed = check_texts(env, task=task, others=others, **options), ""
     else:
         from intercode.envs import environment_class
         from intercode.runner.run import prepare_some
         from intercode.validate import check as checks
         from intercode.validate import validation_cache
 
-        factory = prepare_some(env, max_turns=None, **options)
-        left_out, tasks = factory.left_out, factory.tasks
+        factory = prepare_some(env, task=task, max_turns=None, **options)
+        left_out, tasks, unplayed = factory.left_out, factory.tasks, ""
         steps = checks.count_steps(tasks, environment_class(env))
         with bar("checking", steps, quiet=as_json) as advance:
             findings = checks.check(
@@ -69,44 +74,42 @@ def check(
                 workers=workers,
                 on_task=lambda: advance("checking"),
             )
-        hint = " (--keep-unplayable tries)" if hasattr(factory.options, "everything") else ""
-        unplayed = len({task.id for task, _ in left_out})
-        _print_issues(
-            findings, as_json, f", {unplayed} of which cannot be played{hint}" if unplayed else ""
-        )
+        if left_out:
+            unplayed = f", {len({task.id for task, _ in left_out})} of which cannot be played"
+            if hasattr(factory.options, "everything"):
+                unplayed += " (--keep-unplayable tries)"
         try:
             validation_cache.write(env, factory, findings)
         except OSError as error:  # without the cache, the next `eval --exclude-broken` checks again
             say(f"intercode: the findings cannot be kept for --exclude-broken ({error})", err=True)
-    if against and not as_json:
-        same, near = (findings["kinds"].get(kind, 0) for kind in ("in_both", "near_in_both"))
-        click.echo(f"in {against} too: {same}, and almost the same: {near}")
+    if as_json:
+        print_json(findings)
+    else:
+        _print_issues(findings, unplayed)
+        if against:
+            kinds = findings["kinds"]
+            same, near = kinds.get("in_both", 0), kinds.get("near_in_both", 0)
+            click.echo(f"in {against} too: {same}, and almost the same: {near}")
     sys.exit(1 if findings["broken"] or "misspelt" in findings else 0)
 
 
-def _print_issues(result: dict[str, Any], as_json: bool, unplayed: str = "") -> None:
-    if as_json:
-        print_json(result)
-        return
+def _print_issues(result: dict[str, Any], unplayed: str) -> None:
     from intercode.report.text import count_of
 
     for severity in ("broken", "suspicious"):
         for issue in result[severity]:
-            say(f"task {issue['task']}: {severity}, {issue['kind']}: {issue['why']}")
+            say("task {task}: {severity}, {kind}: {why}".format(severity=severity, **issue))
     tasks = count_of(result["tasks"], "task")
     if result["gold_ok"] is None:
         click.echo(f"{tasks}: only the texts were read")
         return
-    click.echo(
-        f"{tasks}{unplayed}: "
-        f"gold succeeds on {result['gold_ok']}, {result['nondeterministic']} differ between two "
-        f"executions, doing nothing succeeds on {result['noop_paid']}"
-        + (
-            f", hacks of the tests paid: {len(result['hacks_paid'])}"
-            if "hacks_paid" in result
-            else ""
-        )
-    )
+    line = f"{tasks}{unplayed}: " + (
+        "gold succeeds on {gold_ok}, {nondeterministic} differ between two executions, "
+        "doing nothing succeeds on {noop_paid}"
+    ).format_map(result)
+    if "hacks_paid" in result:
+        line += f", hacks of the tests paid: {len(result['hacks_paid'])}"
+    click.echo(line)
     if guesses := result.get("solved_without_asking"):
         click.echo(
             f"without asking, the records' `unclarified` succeeds on {len(guesses['tasks'])} of "
@@ -115,8 +118,8 @@ def _print_issues(result: dict[str, Any], as_json: bool, unplayed: str = "") -> 
     for row in result.get("hacks_not_played", ()):
         click.echo(f"not played on {count_of(row['tasks'], 'task')}: {row['hack']} ({row['why']})")
     for row in result.get("stays_behind", ()):
-        more = f" and {len(row['tasks']) - _NAMED} more" if len(row["tasks"]) > _NAMED else ""
-        click.echo(
-            f"{'task' if len(row['tasks']) == 1 else 'tasks'} {', '.join(row['tasks'][:_NAMED])}"
-            f"{more}: the tests do not get an agent's changes to {row['what']}"
-        )
+        ids = row["tasks"]
+        names = f"task{'s' * (len(ids) > 1)} {', '.join(ids[:_NAMED])}"
+        if len(ids) > _NAMED:
+            names += f" and {len(ids) - _NAMED} more"
+        click.echo(f"{names}: the tests do not get an agent's changes to {row['what']}")

@@ -35,15 +35,14 @@ def completing(
 
         from click.shell_completion import CompletionItem
 
-        text, names = str(asked[-1]), list[str]()
+        text, items = str(asked[-1]), []
         with suppress(IntercodeError):
             source = resolve_name(NAMES[parameter])
-            known = [
-                getattr(one, "name", one) for one in (source() if callable(source) else source)
-            ]
-            # of `best_of:N`, `replay:PATH` and `module:function`, what is to be typed as it is
-            words = [name.removesuffix(":N").removesuffix("PATH") for name in known]
-            names = [word for word in words if word.startswith(text) and word != "module:function"]
-        return [CompletionItem(name) for name in names] or [CompletionItem(text, type="file")]
+            for entry in source() if callable(source) else source:
+                # of `best_of:N`, `replay:PATH` and `module:function`, what is to be typed as it is
+                name = getattr(entry, "name", entry).removesuffix(":N").removesuffix("PATH")
+                if name.startswith(text) and name != "module:function":
+                    items.append(CompletionItem(name))
+        return items or [CompletionItem(text, type="file")]
 
     return complete

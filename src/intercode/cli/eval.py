@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, suppress
-from typing import Any
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,8 +17,11 @@ from intercode.cli.progress import progress
 from intercode.errors import IntercodeError, UsageError
 from intercode.options import RunOptions
 
+if TYPE_CHECKING:
+    from intercode.types import Episode
 
-@click.command("eval", cls=shared.Command)
+
+@shared.command("eval")
 @shared.env_argument
 @shared.world()
 @shared.declared(RunOptions)
@@ -42,7 +46,7 @@ def eval_command(env: str, **options: Any) -> None:
     _run(env, **options)
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("predictions", type=shared.EXISTING_FILE)
 @click.option(
     "--env",
@@ -79,19 +83,11 @@ def _run(
     out: str | None,
     resume: str | None,
     allow_code_change: bool,
-    workers: int,
     as_json: bool,
-    exclude_broken: bool,
     retry_errors: bool = True,
-    on: str = "local",
-    hosts: int | None = None,
     **options: Any,
 ) -> None:
-    import shlex
-
-    from intercode.report.summary import lean, summary
-    from intercode.report.text import count_of
-    from intercode.report.turns import is_cut_off
+    from intercode.report.summary import lean
     from intercode.runner.run import is_played
     from intercode.runs.evaluation import Evaluation
     from intercode.runs.index import Index, indexing
@@ -99,90 +95,69 @@ def _run(
     from intercode.runs.trust import settings_that_need_trust
 
     evaluation = Evaluation.plan(env, **options)
-    if exclude_broken:
-        evaluation.exclude_broken(workers=workers)
+    if evaluation.options.exclude_broken:
+        evaluation.exclude_broken()
     if left_out := evaluation.config.get("left_out"):
-        click.echo(f"intercode: {len(left_out)} tasks are left out (run.json says why)", err=True)
+        _note(f"{len(left_out)} tasks are left out (run.json says why)")
     evaluation.config["options"] = shared.options_to_store()
-    with ExitStack() as opened:
-        planned = {"env": env, **options}
-        executor = opened.enter_context(
-            evaluation.executor(planned, workers=workers, on=on, hosts=hosts)
-        )
-        store = opened.enter_context(
-            evaluation.open(
-                out, resume=bool(resume), workers=workers, allow_code_change=allow_code_change
-            )
-        )
+    with (
+        evaluation.executor() as executor,
+        evaluation.open(out, resume=bool(resume), allow_code_change=allow_code_change) as store,
+    ):
         begun = " (it held no run: a new one begins)" if resume and store.begins else ""
         say(f"run: {store.path}{begun}", err=True)
-        total = evaluation.planned
         earlier = lean(
             episode for episode in store.episodes() if is_played(episode, retry_errors=retry_errors)
         )
         index = Index(store.path, evaluation.config)
         if store.begins and settings_that_need_trust(evaluation.config) and (fault := key_fault()):
-            say(
-                f"intercode: the run is not signed, so --resume will ask for --trust: {fault}",
-                err=True,
-            )
+            _note(f"the run is not signed, so --resume will ask for --trust: {fault}")
         nodes = executor.line if executor else None
         with (
             resumable(store.path),
-            progress(total, earlier, model=evaluation.model, quiet=as_json, nodes=nodes) as tick,
+            progress(
+                evaluation.planned, earlier, model=evaluation.model, quiet=as_json, nodes=nodes
+            ) as tick,
         ):
-            watch = indexing(index, tick)
             config, played = evaluation.run(
                 store,
-                workers=workers,
-                on_episode=watch,
+                on_episode=indexing(index, tick),
                 retry_errors=retry_errors,
                 executor=executor,
             )
             for note in executor.notes() if executor else ():
-                say(f"intercode: {note}", err=True)
+                _note(note)
         with suppress(IntercodeError):
             index.update()
         episodes = lean(played)
+    errors = _report(config, episodes, options.get("data"), as_json)
+    if evaluation.stopped:
+        line = shared.resume_line(store.path)
+        _note(f"stopped early: {evaluation.stopped}; continue with {line}")
+    if evaluation.fault:
+        raise evaluation.fault
+    sys.exit(3 if errors else 0)
+
+
+def _report(
+    config: dict[str, Any], episodes: Sequence[Episode], data: str | None, as_json: bool
+) -> int:
+    """Print the figures and advice; return the number of errors."""
+    from intercode.report.advice import about_golds, about_replies, next_step
+    from intercode.report.summary import summary
+
     figures = summary(config, episodes)
     show_summaries([figures], as_json)
     show_reasons(episodes)
-    failed = sum(episode.reward is not None and not episode.success for episode in episodes)
-    faults = sum((episode.error or "").startswith("data") for episode in episodes)
-    excluded = sum(why.startswith("gold_") for why in config.get("excluded", {}).values())
-    if config["agent"] == "gold" and failed + faults + excluded:
-        data = f" --data {shlex.quote(options['data'])}" if options.get("data") else ""
-        say(
-            f"intercode: {count_of(failed + faults + excluded, 'gold')} failed; "
-            f"`intercode check {env}{data}` says why",
-            err=True,
-        )
+    if note := about_golds(config, episodes, data):
+        _note(note)
     if not as_json:
-        # of what a reader looks for, the first that there is
-        flag = " --failed" if failed else " --ended error" if figures["errors"] else ""
-        what = "the failed episodes" if failed else "the errors" if flag else "the episodes"
-        say(f"next: `intercode show {shlex.quote(str(store.path))}{flag}` lists {what}")
-    if shortened := sum(any(turn.left_out for turn in episode.turns) for episode in episodes):
-        plural = "1 conversation was" if shortened == 1 else f"{shortened} conversations were"
-        click.echo(
-            f"intercode: {plural} too long for the model or its limits; "
-            "the oldest parts were left out (see left_out)",
-            err=True,
-        )
-    replies = [turn for episode in episodes for turn in episode.turns if turn.finish_reason]
-    if cut := sum(map(is_cut_off, replies)):
-        limit = "raise" if options.get("reply_tokens") else "set"
-        say(
-            f"intercode: {cut} of {count_of(len(replies), 'reply', 'replies')} reached their "
-            f"token limit, so nothing in them was executed; {limit} --reply-tokens",
-            err=True,
-        )
-    if evaluation.stopped:
-        say(
-            f"intercode: stopped early: {evaluation.stopped}; "
-            f"continue with {shared.resume_line(store.path)}",
-            err=True,
-        )
-    if evaluation.fault:
-        raise evaluation.fault
-    sys.exit(3 if figures["errors"] else 0)
+        say(next_step(config, episodes))
+    for note in about_replies(config, episodes):
+        _note(note)
+    errors: int = figures["errors"]
+    return errors
+
+
+def _note(text: str) -> None:
+    say(f"intercode: {text}", err=True)

@@ -28,10 +28,11 @@ def data_list() -> None:
     from intercode.tasks.catalog import downloaded
 
     for entry in list_entries():
-        count: int | str | None = entry.count
+        count: object = entry.count
         if count is None:  # the catalog does not know it before the first download
-            is_here = downloaded(entry.name)
-            count = len(open_data(entry.name, env=entry.env).tasks) if is_here else "some"
+            count = "some"
+            if downloaded(entry.name):
+                count = len(open_data(entry.name, env=entry.env).tasks)
         click.echo(
             f"{entry.name:14} {count:>5} tasks  {entry.env:7} {entry.licence:32} "
             f"{entry.description}"

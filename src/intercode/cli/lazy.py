@@ -21,8 +21,9 @@ class LazyGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if self.get_command(ctx, args[0]) is None:  # click suggests the names of `commands`
-            commands = {name: self.get_command(ctx, name) for name in self._lazy}
-            self.commands.update({name: one for name, one in commands.items() if one is not None})
+            for name in self._lazy:
+                if command := self.get_command(ctx, name):
+                    self.commands[name] = command
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

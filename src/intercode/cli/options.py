@@ -6,11 +6,12 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import click
+from click import Context, Parameter
 
 from intercode.cli.completion import NAMES, completing
 from intercode.envs import ENVIRONMENTS, all_options, known_options
@@ -25,9 +26,6 @@ class _Existing(click.Path):
     """The path of something that exists. The error says what a path is that cannot be looked at, or
     names a file of nearly that name."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(exists=True, **options)
-
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         from intercode.reading import present  # importing it takes as long as the rest of --help
 
@@ -40,8 +38,8 @@ class _Existing(click.Path):
         return super().convert(value, param, ctx)
 
 
-EXISTING_PATH, EXISTING_FOLDER = _Existing(), _Existing(file_okay=False)
-EXISTING_FILE = _Existing(dir_okay=False)
+EXISTING_PATH, EXISTING_FOLDER = _Existing(True), _Existing(True, file_okay=False)
+EXISTING_FILE = _Existing(True, dir_okay=False)
 
 
 class _RunPath(_Existing):
@@ -57,7 +55,7 @@ class _RunPath(_Existing):
         return path
 
 
-RUN_PATH = _RunPath()
+RUN_PATH = _RunPath(True)
 NEW_FILE = click.Path(dir_okay=False, writable=True)
 COUNT = click.IntRange(1)
 
@@ -84,39 +82,44 @@ class Command(click.Command):
     environments' options that differ from their defaults, since each environment has other
     options."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        words, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-        kinds = (str, bool, int, list, tuple)  # else click's mark of a missing argument
-        ctx.meta["intercode.given"] = {
-            name for name, value in words.items() if isinstance(value, kinds) and value != ()
-        }
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        given = ctx.meta["intercode.given"] = set[str]()
+        for name, value in self.make_parser(ctx).parse_args(args=list(args))[0].items():
+            # other values are click's mark of a missing argument
+            if isinstance(value, str | bool | int | list | tuple) and value != ():
+                given.add(name)
         return super().parse_args(ctx, args)
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        records: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, "Options")}
-        declared = {name: option.section for name, option in all_options().items()}
-        sections = _OTHER_SECTIONS | declared
+    def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
+        records: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
-                records[sections.get(str(param.name), "Options")].append(record)
-        for title, rows in records.items():
-            if rows:
+                name = str(param.name)
+                title = _OTHER_SECTIONS.get(name, "Options")
+                if name in all_options():
+                    title = all_options()[name].section
+                records.setdefault(title, []).append(record)
+        for title in (*SECTIONS, "Options"):
+            if title in records:
                 with formatter.section(title):
-                    formatter.write_dl(rows)
+                    formatter.write_dl(records[title])
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: Context) -> Any:
         env = ctx.params.get("env")
         for param in self.params:
             if not isinstance(param, _WorldOption):
                 continue
-            if ctx.params[str(param.name)] == param.unset:
-                del ctx.params[str(param.name)]
+            if ctx.params[param.name or ""] == param.unset:
+                del ctx.params[param.name or ""]
             elif env in ENVIRONMENTS and env not in param.environments:
                 raise UsageError(
                     f"the environment {env} takes no {param.opts[0]}, which is an option of "
                     f"{', '.join(param.environments)}"
                 )
         return super().invoke(ctx)
+
+
+command = functools.partial(click.command, cls=Command)
 
 
 class _WorldOption(click.Option):
@@ -130,13 +133,11 @@ class _WorldOption(click.Option):
 class Finite(click.FloatRange):
     """A number in a range. Infinity and NaN are refused; for click, NaN lies in every range."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         number = super().convert(value, param, ctx)
-        return (
-            number
-            if math.isfinite(number)
-            else self.fail(f"{value} is not a finite number.", param, ctx)
-        )
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 class _Text(click.ParamType[str]):
@@ -145,7 +146,7 @@ class _Text(click.ParamType[str]):
 
     name = "text"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         return value or self.fail("it is empty.", param, ctx)
 
 
@@ -153,12 +154,15 @@ TEXT = _Text()
 
 
 def stack(*options: Decorator) -> Decorator:
-    return lambda command: functools.reduce(
-        lambda wrapped, option: option(wrapped), reversed(options), command
-    )
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
-def own_name(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+def own_name(context: Context, parameter: Parameter, name: str | None) -> str | None:
     """Return `name`; if it may name a module, make the working folder importable. Note ENV for
     errors."""
     if name is None:
@@ -170,15 +174,15 @@ def own_name(context: click.Context, parameter: click.Parameter, name: str | Non
     return name
 
 
-def _env(context: click.Context, argument: click.Parameter, name: str | None) -> str | None:
-    if name is None:
-        folder, otherwise = context.params.get("resume"), ""
-        if folder:
-            otherwise = f"; {folder} contains no run that names it"
-        elif "resume" in context.params:
-            otherwise = ", or --resume DIR"
-        raise UsageError(f"name ENV{otherwise}")
-    return own_name(context, argument, name)
+def _env(context: Context, argument: Parameter, name: str | None) -> str | None:
+    if name is not None:
+        return own_name(context, argument, name)
+    otherwise = ""
+    if folder := context.params.get("resume"):
+        otherwise = f"; {folder} contains no run that names it"
+    elif "resume" in context.params:
+        otherwise = ", or --resume DIR"
+    raise UsageError(f"name ENV{otherwise}")
 
 
 ENV_HELP = "The environment: bash, sql, python, ctf, harbor, module:Class or path.py:Class."
@@ -189,64 +193,60 @@ env_argument = click.argument(
 
 def declared(source: type[Options], *names: str, **defaults: Any) -> Decorator:
     """Add options of `source`: those named, or all. `defaults` replace declared defaults."""
-    every = {name: (default, option, ()) for name, default, option in source.declared()}
-    return _add({name: every[name] for name in names or every}, defaults)
+    options = []
+    for name, default, option in source.declared():
+        if not names or name in names:
+            options.append(_click_option(name, defaults.get(name, default), option))
+    return stack(*options)
 
 
 def world(leave: str = "") -> Decorator:
     """Add the options of all environments but those named in `leave`."""
-    left = leave.split()
-    return _add({name: entry for name, entry in known_options().items() if name not in left}, {})
+    options = []
+    for name, (default, option, environments) in known_options().items():
+        if name not in leave.split():
+            options.append(_click_option(name, default, option, environments))
+    return stack(*options)
 
 
-def _add(
-    entries: Mapping[str, tuple[Any, Option, Sequence[str]]], defaults: Mapping[str, Any]
+def _click_option(
+    name: str, default: Any, option: Option, environments: Sequence[str] = ()
 ) -> Decorator:
-    return stack(
-        *(
-            _click_option(name, defaults.get(name, default), one, environments)
-            for name, (default, one, environments) in entries.items()
-        )
-    )
-
-
-def _click_option(name: str, default: Any, one: Option, environments: Sequence[str]) -> Decorator:
     """Return the decorator of a declared option; the help names the environments that take it,
     unless all do."""
-    flag = f"--{(one.flag or name).replace('_', '-')}"
-    some = 0 < len(environments) < len(ENVIRONMENTS)
-    how: dict[str, Any] = {"help": f"{', '.join(environments)}: {one.help}" if some else one.help}
-    if one.metavar:
-        how["metavar"] = one.metavar
-    if one.kind == "flag":
-        how |= {"is_flag": True}
-    elif one.kind == "texts":
-        how |= {"type": TEXT, "multiple": True}
-    elif isinstance(one.kind, tuple):
-        how |= {"type": click.Choice(one.kind)}
-    elif callable(one.kind) or one.kind in _READERS:
-        how |= {"callback": functools.partial(_read, one.kind)}
-    else:
-        how |= {"type": _TYPES[one.kind]}
-    if one.names == "code" and "callback" not in how:
+    flag, kind = f"--{(option.flag or name).replace('_', '-')}", option.kind
+    how: dict[str, Any] = {"help": option.help}
+    if 0 < len(environments) < len(ENVIRONMENTS):
+        how["help"] = f"{', '.join(environments)}: {option.help}"
+    if option.metavar:
+        how["metavar"] = option.metavar
+    if option.names == "code":
         how["callback"] = own_name
-    if one.kind not in ("flag", "texts") and default is not None:
+    if kind == "flag":
+        how["is_flag"] = True
+    elif kind == "texts":
+        how |= {"type": TEXT, "multiple": True}
+    elif isinstance(kind, tuple):
+        how["type"] = click.Choice(kind)
+    elif callable(kind) or kind in _READERS:
+        how["callback"] = functools.partial(_read, kind)
+    else:
+        how["type"] = _TYPES[kind]
+    if kind not in ("flag", "texts") and default is not None:
         how |= {"default": default, "show_default": True}
     if name in NAMES:
         how["shell_complete"] = completing(name)
-    if one.from_outside:
-        how["default"] = one.from_outside
-    if not environments:
-        return click.option(flag, name, **how)
-    return click.option(
-        flag, name, cls=_WorldOption, unset=default, environments=environments, **how
-    )
+    if option.from_outside:
+        how["default"] = option.from_outside
+    if environments:
+        how |= {"cls": _WorldOption, "unset": default, "environments": environments}
+    return click.option(flag, name, **how)
 
 
 def _read(
     kind: str | Callable[[str], Any],
-    context: click.Context,
-    option: click.Parameter,
+    context: Context,
+    option: Parameter,
     text: str | None,
 ) -> Any:
     if text is None:
@@ -257,7 +257,7 @@ def _read(
         raise click.BadParameter(str(error)) from error
 
 
-def _reward(context: click.Context, option: click.Parameter, name: str) -> Any:
+def _reward(context: Context, option: Parameter, name: str) -> Any:
     if ":" not in name:  # the environment knows its rewards by name
         return name
     from intercode.envs.rewards import NamedReward
@@ -268,7 +268,7 @@ def _reward(context: click.Context, option: click.Parameter, name: str) -> Any:
     return NamedReward(name, reward) if callable(reward) else reward
 
 
-def _shard(context: click.Context, option: click.Parameter, text: str) -> Any:
+def _shard(context: Context, option: Parameter, text: str) -> Any:
     from intercode.runner.shards import Shard
 
     return Shard.parse(text)
@@ -321,9 +321,7 @@ json_flag = click.option(
 )
 
 
-def _stored_options(
-    context: click.Context, option: click.Parameter, folder: str | None
-) -> str | None:
+def _stored_options(context: Context, option: Parameter, folder: str | None) -> str | None:
     """Take the options that the user leaves out from the run in `folder`, if it holds a run."""
     if folder is None or not os.path.exists(os.path.join(folder, "run.json")):
         return folder
@@ -338,30 +336,23 @@ def _stored_options(
             f"continue with {resume_line(folder, command)}"
         )
     stored = {name: value for name, value in options.items() if name not in _NOT_STORED}
-    used = {str(param.name) for param in context.command.params} - context.meta["intercode.given"]
-    require_trust(
-        settings, {name: stored[name] for name in used & stored.keys()}, trust=is_trusted()
-    )
-    for param in context.command.params:
-        if param.name in used & stored.keys():
-            _require_value(context, param, stored[param.name], folder)
+    given = context.meta["intercode.given"]
+    params = [p for p in context.command.params if p.name in stored and p.name not in given]
+    used = {param.name or "": stored[param.name or ""] for param in params}
+    require_trust(settings, used, trust=is_trusted())
+    for param in params:
+        value = stored[param.name or ""]
+        try:
+            param.type_cast_value(context, value)
+        except (TypeError, ValueError, click.BadParameter) as error:
+            raise UsageError(
+                f"{folder}/run.json is damaged: its option {param.name} is {value!r:.100}"
+            ) from error
     context.default_map = stored
     return folder
 
 
-def _require_value(
-    context: click.Context, param: click.Parameter, value: object, folder: str
-) -> None:
-    """Raise `UsageError` if a stored value is not valid for its option."""
-    try:
-        param.type_cast_value(context, value)
-    except (TypeError, ValueError, click.BadParameter) as error:
-        raise UsageError(
-            f"{folder}/run.json is damaged: its option {param.name} is {value!r:.100}"
-        ) from error
-
-
-def _one_folder(context: click.Context, option: click.Parameter, folder: str | None) -> str | None:
+def _one_folder(context: Context, option: Parameter, folder: str | None) -> str | None:
     resumed: str | None = context.params["resume"]
     if folder and resumed and folder != resumed:
         raise UsageError(
@@ -401,23 +392,23 @@ def is_trusted() -> bool:
     return "trust" in click.get_current_context().meta["intercode.given"]
 
 
-def listening(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--host` and `--port`."""
-    host = click.option(
+listening = stack(
+    click.option(
         "--host",
         default="127.0.0.1",
         show_default=True,
         metavar="ADDRESS",
         help="Listen on this IP address.",
-    )
-    port = click.option(
+    ),
+    click.option(
         "--port",
         type=click.IntRange(0, 65535),
         default=0,
         metavar="N",
         help="Listen on this port. [a free one]",
-    )
-    return host(port(command))
+    ),
+)
+"""Adds `--host` and `--port`."""
 
 
 @contextmanager
@@ -462,19 +453,16 @@ def options_to_store() -> dict[str, Any]:
                 f"--{name.replace('_', '-')} was not stored, "
                 "since it may hold a password; give it again"
             )
-    stored: dict[str, Any] = {}
-    secret = []
+    stored: dict[str, Any] = {"command": context.info_name, "secret": []}
     for name, value in context.params.items():
-        if (
-            isinstance(value, str)
-            and "://" in value
-            and ("@" in value or "?" in value)
-            and name not in _NOT_STORED
+        if not value or name in _NOT_STORED:
+            continue
+        if isinstance(value, str) and "://" in value and ("@" in value or "?" in value):
+            stored["secret"].append(name)
+        elif isinstance(value, list) or (
+            isinstance(value, tuple) and all(isinstance(part, float) for part in value)
         ):
-            secret.append(name)
-        elif value and name not in _NOT_STORED:
-            listed = isinstance(value, list) or (
-                isinstance(value, tuple) and all(isinstance(part, float) for part in value)
-            )
-            stored[name] = ",".join(map(str, value)) if listed else getattr(value, "name", value)
-    return {"command": context.info_name, "secret": secret, **stored}
+            stored[name] = ",".join(map(str, value))
+        else:
+            stored[name] = getattr(value, "name", value)
+    return stored

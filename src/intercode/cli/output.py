@@ -40,7 +40,7 @@ def print_json(value: object) -> None:
 
 def show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        print_json(summaries[0] if len(summaries) == 1 else {"runs": summaries})
+        print_json(summaries[0])
         return
     from intercode.report.tables import overview
     from intercode.report.text import count_of
@@ -49,11 +49,9 @@ def show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
     for summary in summaries:
         click.echo(f"run: {summary['run']}")
         if "excluded" in summary:
-            say(
-                f"left out as broken: {count_of(len(summary['excluded']), 'task')} "
-                f"(run.json says why): "
-                f"{', '.join(summary['excluded'])}"
-            )
+            tasks = summary["excluded"]
+            count = count_of(len(tasks), "task")
+            say(f"left out as broken: {count} (run.json says why): {', '.join(tasks)}")
 
 
 def show_tables(sections: Iterable[Section]) -> None:
@@ -91,8 +89,8 @@ def show_reasons(episodes: Sequence[Episode], where: str = "") -> None:
     """Print to stderr why episodes have no result."""
     from intercode.report.summary import reasons
 
-    if listed := reasons(episodes):
-        say("\n  ".join([f"intercode: errors{where}:", *listed]), err=True)
+    if lines := reasons(episodes):
+        say("\n  ".join([f"intercode: errors{where}:", *lines]), err=True)
 
 
 @contextmanager

@@ -50,7 +50,7 @@ FULL_SCREEN = frozenset(
 _WHY = {"agent_fault": ", since the sandbox did not survive", "turns": ", since no turns are left"}
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @shared.env_argument
 @shared.world()
 @shared.declared(RunOptions, "task", "turns", "seed", turns=100)
@@ -79,11 +79,9 @@ def play(
     from intercode.report.summary import summary
     from intercode.runs.evaluation import Evaluation
 
-    evaluation = Evaluation.plan(env, agent="human", **options)
+    evaluation = Evaluation.plan(env, agent="human", workers=1, **options)
     evaluation.config |= {"live_score": live, "options": shared.options_to_store()}
-    with evaluation.open(
-        out, resume=bool(resume), workers=1, allow_code_change=allow_code_change
-    ) as store:
+    with evaluation.open(out, resume=bool(resume), allow_code_change=allow_code_change) as store:
         try:
             with resumable(store.path), closing(evaluation.factory()) as environment:
                 Player(evaluation, store, environment, show_score=live).play_tasks()
@@ -120,12 +118,10 @@ class Player:
         from intercode.submission import ANSWER
 
         self._evaluation, self._store, self._env = evaluation, store, env
-        self._left = [task for task in evaluation.tasks if (task.id, 0) not in store.finished()]
-        self._help = (
-            f"{HELP}\n{HELP_ANSWER}"
-            if env.submission is ANSWER and not env.rules.scores_steps
-            else HELP
-        )
+        self._open = [task for task in evaluation.tasks if (task.id, 0) not in store.finished()]
+        self._help = HELP
+        if env.submission is ANSWER and not env.rules.scores_steps:
+            self._help += f"\n{HELP_ANSWER}"
         self._show_score = show_score and not env.rules.scores_steps
         if sys.stdin.isatty():
             with suppress(ImportError):
@@ -134,9 +130,9 @@ class Player:
     def play_tasks(self) -> None:
         """Play until no task is left. Raises `Quit` when the player ends the program."""
         _note(self._help)
-        while self._left:
+        while self._open:
             with suppress(_Skip):
-                self._play(self._left[0])
+                self._play(self._open[0])
 
     def _play(self, task: Task) -> None:
         """Play `task` and record it. A fault of its data is printed, and no episode is recorded."""
@@ -147,9 +143,9 @@ class Player:
         from intercode.runner.run import episode_seed
         from intercode.runner.warm_env import naming_task
 
-        _note(f"\ntask {task.id}, {len(self._left)} left")
+        _note(f"\ntask {task.id}, {len(self._open)} left")
         budget = BudgetTracker(self._evaluation.limits)
-        seed = episode_seed(self._evaluation.seed, task.id, 0)
+        seed = episode_seed(self._evaluation.options.seed, task.id, 0)
         try:
             with naming_task(task, self._store.path):
                 episode = play(self._env, task, human, self, budget, seed=seed)
@@ -157,17 +153,19 @@ class Player:
             _print(f"this task cannot be played: {error}", fg="red")
         else:
             self._store.append(episode)
-            _print(episode.turns[-1].observation if episode.turns else "")
+            if episode.turns:
+                _print(episode.turns[-1].observation)
             if episode.success:
                 _print("solved", fg="green")
             else:
-                _print(
-                    f"not solved{_WHY.get(str(episode.ended), '')}: {episode.reward:.2f}", fg="red"
-                )
-            for place, gold in enumerate(task.golds):
-                separator = "\n" if "\n" in gold.strip() else " "
-                _print(f"{'or' if place else 'reference solution'}:{separator}{gold.strip()}")
-        self._left.remove(task)
+                why = _WHY.get(str(episode.ended), "")
+                _print(f"not solved{why}: {episode.reward:.2f}", fg="red")
+            title = "reference solution"
+            for gold in map(str.strip, task.golds):
+                separator = "\n" if "\n" in gold else " "
+                _print(f"{title}:{separator}{gold}")
+                title = "or"
+        self._open.remove(task)
 
     def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
@@ -181,12 +179,11 @@ class Player:
             _print(_wrap(messages[0]["content"]), bold=True)
         else:
             _print(messages[-1]["content"])
-        if self._show_score and len(messages) > 1:
-            self._print_score()
+            if self._show_score:
+                self._print_score()
         while True:
             text = self._read()
-            command = _COMMAND.fullmatch(text)
-            if command is not None:
+            if command := _COMMAND.fullmatch(text):
                 self._obey(command[1], (command[2] or "").strip())
             elif self._env.language.is_shell and (program := _full_screen_program(text)):
                 _note(
@@ -228,22 +225,22 @@ class Player:
         elif command == "quit":
             raise Quit
         elif command == "tasks":
-            done = {
-                episode.task: "solved" if episode.success else "failed"
-                for episode in self._store.episodes()
-            }
+            states = {}
+            for episode in self._store.episodes():
+                states[episode.task] = "solved" if episode.success else "failed"
+            states[self._open[0].id] = "now"
             for task in self._evaluation.tasks:
-                state = "now" if task is self._left[0] else done.get(task.id, "")
+                state = states.get(task.id, "")
                 _print(f"{state:6}  {task.id}  {task.query.partition(chr(10))[0][:100]}")
         elif command != "skip":
             _note(f"there is no :{command}; there are :tasks, :skip, :quit, :help")
         else:
-            ids = [task.id for task in self._left]
+            ids = [task.id for task in self._open]
             if argument and argument not in ids:
                 _note(f"no task {argument} is left; :tasks lists them")
             else:
                 at = ids.index(argument) if argument else 1
-                self._left = self._left[at:] + self._left[:at]
+                self._open = self._open[at:] + self._open[:at]
                 raise _Skip
 
     def _print_score(self) -> None:
@@ -297,8 +294,12 @@ def _wrap(text: str) -> str:
 def _print(text: str, **style: Any) -> None:
     from intercode.report.text import visible
 
-    if text:
-        click.echo(click.style(visible(text), **style) if style else visible(text))
+    if not text:
+        return
+    shown = visible(text)
+    if style:
+        shown = click.style(shown, **style)
+    click.echo(shown)
 
 
 def _note(text: str) -> None:

@@ -62,12 +62,12 @@ class _Progress:
         total: int,
         earlier: Collection[Episode],
         model: Model | None,
-        nodes: Callable[[], str] | None = None,
+        nodes: Callable[[], str] | None,
     ) -> None:
         import threading
 
         self._total, self._model, self._nodes, self._lock = total, model, nodes, threading.Lock()
-        self._done = self._errors = self._tokens = 0
+        self._count = self._errors = self._tokens = 0
         self._cost = 0.0
         self._counts: dict[str, tuple[int, int]] = {}  # by task: scored episodes, and solved ones
         for episode in earlier:
@@ -76,7 +76,7 @@ class _Progress:
 
     def add(self, episode: Episode) -> None:
         with self._lock:
-            self._done += 1
+            self._count += 1
             self._errors += episode.error is not None
             if episode.reward is not None:
                 scored, solved = self._counts.get(episode.task, (0, 0))
@@ -87,51 +87,52 @@ class _Progress:
 
     def line(self) -> str:
         """Return the line as of now."""
-        from intercode.report.summary import interval_of_counts
         from intercode.report.text import one_line
 
-        now = time.monotonic()
         with self._lock:
-            counts = list(self._counts.values())
-            done, errors, tokens, cost = self._done, self._errors, self._tokens, self._cost
-        parts = [f"{done} of {self._total}"]
-        if counts:
-            rate = sum(solved for _, solved in counts) / sum(scored for scored, _ in counts)
-            low, high = interval_of_counts(counts)
-            parts.append(f"success {100 * rate:.1f} % ({100 * low:.1f}–{100 * high:.1f})")
-        if errors:
-            parts.append(f"{errors} error{'s' if errors > 1 else ''}")
-        if tokens:
-            million, thousand = f"{tokens / 1e6:.1f} M", f"{tokens / 1e3:.0f} k"
-            parts.append(
-                f"{million if tokens >= 999_500 else thousand if tokens >= 1000 else tokens} tokens"
-            )
-        if cost:
-            parts.append(f"${cost:.2f}" if cost >= 0.1 else f"${cost:.4f}")
-        if done > self._earlier:
-            speed = 60 * (done - self._earlier) / max(now - self._started, 1e-9)
-            parts.append(
-                f"{speed:.0f} episodes/min" if speed >= 10 else f"{speed:.1f} episodes/min"
-            )
-        return one_line(
-            " · ".join([*parts, *self._waits(now), *([self._nodes()] if self._nodes else [])]), 400
-        )
+            parts = list(self._sums())
+        parts += self._waits()
+        if self._nodes:
+            parts.append(self._nodes())
+        return one_line(" · ".join(parts), 400)
 
-    def _waits(self, now: float) -> list[str]:
-        """Return notes about questions that the model has not answered; a model need not have
+    def _sums(self) -> Iterator[str]:
+        from intercode.report.summary import interval_of_counts, span
+
+        yield f"{self._count} of {self._total}"
+        if counts := list(self._counts.values()):
+            rate = sum(solved for _, solved in counts) / sum(scored for scored, _ in counts)
+            yield f"success {100 * rate:.1f} % ({span(interval_of_counts(counts))})"
+        if self._errors:
+            yield f"{self._errors} error{'s' * (self._errors > 1)}"
+        tokens, cost = self._tokens, self._cost
+        if tokens >= 999_500:
+            yield f"{tokens / 1e6:.1f} M tokens"
+        elif tokens >= 1000:
+            yield f"{tokens / 1e3:.0f} k tokens"
+        elif tokens:
+            yield f"{tokens} tokens"
+        if cost:
+            yield f"${cost:.2f}" if cost >= 0.1 else f"${cost:.4f}"
+        if self._count > self._earlier:
+            seconds = max(time.monotonic() - self._started, 1e-9)
+            speed = 60 * (self._count - self._earlier) / seconds
+            yield f"{speed:.0f} episodes/min" if speed >= 10 else f"{speed:.1f} episodes/min"
+
+    def _waits(self) -> Iterator[str]:
+        """Yield notes about questions that the model has not answered; a model need not have
         `pending`."""
         pending: list[Pending] = getattr(self._model, "pending", list)()
         if not pending:
-            return []
-        notes, seconds = [], now - pending[0].since
+            return
+        seconds = time.monotonic() - pending[0].since
         if seconds >= PATIENCE and len(pending) == 1:
-            notes.append(f"1 reply awaited for {seconds:.0f} s")
+            yield f"1 reply awaited for {seconds:.0f} s"
         elif seconds >= PATIENCE:
-            notes.append(f"{len(pending)} replies awaited, the oldest for {seconds:.0f} s")
+            yield f"{len(pending)} replies awaited, the oldest for {seconds:.0f} s"
         worst = max(pending, key=lambda question: question.failed)
         if worst.failed:
-            notes.append(f"model server: {worst.why}, trying again ({worst.failed})")
-        return notes
+            yield f"model server: {worst.why}, trying again ({worst.failed})"
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from intercode.plugins import find_own_modules
 from intercode.reading import present, read_entries
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("runs", nargs=-1, required=True, type=shared.RUN_PATH, metavar="RUN...")
 @click.option(
     "--force",
@@ -60,9 +60,11 @@ def report(
             page = part("page")
         except ImportError as error:
             raise shared.lacks_viewer("--html", error) from error
-    if html and present(html) == "file" and not html.lower().endswith((".html", ".htm")):
-        raise UsageError(f"{html} exists and is not a page; name a file that ends in .html")
-    loaded = [run for folder in runs for run in read_entries(runs_in(folder), load_run)]
+        if present(html) == "file" and not html.lower().endswith((".html", ".htm")):
+            raise UsageError(f"{html} exists and is not a page; name a file that ends in .html")
+    loaded = []
+    for folder in runs:
+        loaded += list(read_entries(runs_in(folder), load_run))
     require_comparable([config for config, _ in loaded], force=force)
     figured = [(config, lean(episodes)) for config, episodes in loaded]
     whole = side_by_side(figured)
@@ -88,10 +90,10 @@ def report(
         else:
             show_tables(comparisons(whole))
     for config, episodes in figured:
-        show_reasons(episodes, f" in {config['run']}" if len(loaded) > 1 else "")
+        show_reasons(episodes, f" in {config['run']}" * (len(loaded) > 1))
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("log", type=shared.RUN_PATH)
 @click.option(
     "--env", callback=shared.own_name, metavar="ENV", help=f"{shared.ENV_HELP} [the recording's]"
@@ -112,24 +114,20 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
 
     find_own_modules()
     recording, factory, tasks = prepare_replay(log, env, trust=shared.is_trusted(), **options)
-    left_out = recording.settings.get("left_out", {}) if present(log) == "file" else {}
-    for key, what in left_out.items():
-        say(f"left out of episode {key}: {what}", err=True)
+    if present(log) == "file":
+        for key, what in recording.settings.get("left_out", {}).items():
+            say(f"left out of episode {key}: {what}", err=True)
     with progress(len(tasks), quiet=as_json) as tick:
         result = execute(recording, factory, tasks, workers=workers, on_episode=tick)
     if as_json:
         print_json(result)
         return
     for row in result["disagreements"]:
-        say(
-            f"task {row['task']} turn {row['turn']}: "
-            f"{row['recorded']} then, {row['replayed']} now: {row['action']!r}"
-        )
+        line = "task {task} turn {turn}: {recorded} then, {replayed} now: {action!r}"
+        say(line.format_map(row))
     rewards, before = "no rewards are recorded", "unknown"
     if result["agreement"] is not None:
-        rewards = (
-            f"{result['agree']} of {result['turns']} rewards agree ({result['agreement']:.1%})"
-        )
+        rewards = "{agree} of {turns} rewards agree ({agreement:.1%})".format_map(result)
         before = f"{result['recorded_success_rate']:.1%}"
     click.echo(
         f"{rewards}, {result['observations_equal']} observations are equal; success "
@@ -137,7 +135,7 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
     )
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("runs", nargs=-1, required=True, type=shared.EXISTING_FOLDER, metavar="RUN...")
 @click.option(
     "--out",
@@ -166,20 +164,19 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
     show_summaries([summary(config, episodes)], as_json)
     show_reasons(episodes)
     if missing:
-        named = ", ".join(
-            f"{task}{f' (epoch {epoch})' if epoch else ''}" for task, epoch in missing[:10]
-        )
-        count = "1 episode is" if len(missing) == 1 else f"{len(missing)} episodes are"
-        more = ", …" if len(missing) > 10 else ""
+        names = [f"{task}{f' (epoch {epoch})' * bool(epoch)}" for task, epoch in missing[:10]]
+        if len(missing) > 10:
+            names.append("…")
+        are = "episode is" if len(missing) == 1 else "episodes are"
         say(
-            f"intercode: {count} missing: {named}{more}; "
+            f"intercode: {len(missing)} {are} missing: {', '.join(names)}; "
             f"play the rest with {shared.resume_line(out, 'eval')}",
             err=True,
         )
     sys.exit(1 if missing else 0)
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("run", type=shared.EXISTING_FOLDER)
 @click.option(
     "--reward",
@@ -234,38 +231,46 @@ def rescore(
     from intercode.runs.evaluation import new_folder
     from intercode.runs.store import RunStore
 
-    todo = Rescoring(run, reward, force=force, trust=shared.is_trusted(), **options)
-    folder = out or new_folder(Path("runs"), todo.env, f"{todo.config['agent']}-{reward}")
-    config = {**todo.config, "run": str(folder), "options": shared.options_to_store()}
-    with RunStore.create(folder, config, resume=bool(resume), sign=todo.signs) as store:
+    rescoring = Rescoring(run, reward, force=force, trust=shared.is_trusted(), **options)
+    config = rescoring.config
+    folder = out or new_folder(Path("runs"), rescoring.env, f"{config['agent']}-{reward}")
+    config["run"] = str(folder)
+    stored = {**config, "options": shared.options_to_store()}
+    with RunStore.create(folder, stored, resume=bool(resume), sign=rescoring.signs) as store:
         earlier = lean(episode for episode in store.episodes() if episode.reward is not None)
-        with resumable(store.path), progress(len(todo.episodes), earlier, quiet=as_json) as tick:
-            rows = todo.run(store, workers=workers, tick=tick)
-        after = summary({**todo.config, "run": str(folder)}, store.episodes())
+        total = len(rescoring.episodes)
+        with resumable(store.path), progress(total, earlier, quiet=as_json) as tick:
+            rows = rescoring.run(store, workers=workers, tick=tick)
+        after = summary(config, store.episodes())
     if as_json:
         print_json({**after, "rescored_from": run, "rescored": rows})
     else:
         for row in rows:
-            name = f"task {row['task']}" + (f" epoch {row['epoch']}" if row["epoch"] else "")
-            if row["reward"] is None:
-                say(f"{name}: {row['how']}, no result: {row['error'] or 'cut off'}")
-                continue
-            note = (
-                "" if row["differs"] is None else f" (turn {row['differs']} printed something else)"
-            )
-            say(f"{name}: {row['how']}, {row['recorded']:.2f} then, {row['reward']:.2f} now{note}")
-        before, pairs = summary({}, todo.episodes), []
-        for name, key, form in (
-            ("success", "success_rate", ".1%"),
-            ("mean reward", "mean_reward", ".3f"),
-        ):
-            old, new = (
-                "–" if figures[key] is None else format(figures[key], form)
-                for figures in (before, after)
-            )
-            pairs.append(f"{name} {old} then, {new} now")
+            say(_rescored(row))
+        before, pairs = summary({}, rescoring.episodes), []
+        scores = ("success", "success_rate", ".1%"), ("mean reward", "mean_reward", ".3f")
+        for name, key, form in scores:
+            shown = []
+            for value in (before[key], after[key]):
+                shown.append("–" if value is None else format(value, form))
+            pairs.append(f"{name} {shown[0]} then, {shown[1]} now")
         click.echo(f"{'; '.join(pairs)}\nrun: {folder}")
     sys.exit(3 if after["errors"] else 0)
+
+
+def _rescored(row: dict[str, Any]) -> str:
+    """Return a line on an episode that was scored again."""
+    name = _name_of(row["task"], row["epoch"])
+    if row["reward"] is None:
+        return f"{name}: {row['how']}, no result: {row['error'] or 'cut off'}"
+    line = "{how}, {recorded:.2f} then, {reward:.2f} now"
+    if row["differs"] is not None:
+        line += " (turn {differs} printed something else)"
+    return f"{name}: {line.format_map(row)}"
+
+
+def _name_of(task: str, epoch: int) -> str:
+    return f"task {task} epoch {epoch}" if epoch else f"task {task}"
 
 
 def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, Any]) -> None:
@@ -279,21 +284,21 @@ def _judge(run: str, name: str, force: bool, as_json: bool, options: dict[str, A
     if as_json:
         print_json(figures)
         return
+    unreadable = False
     for verdict in verdicts:
-        none = (
-            "no verdict"
-            if verdict.reply is not None
-            else "no verdict: too long to be read whole, so not asked"
-        )
-        epoch = f" epoch {verdict.epoch}" if verdict.epoch else ""
-        say(f"task {verdict.task}{epoch}: {verdict.says or none}")
-    counts = (
-        f"{figures['same']} the same, {figures['different']} different, "
-        f"{figures['none']} without a verdict"
+        says = str(verdict.says or "no verdict")
+        if verdict.reply is None:
+            says = "no verdict: too long to be read whole, so not asked"
+        elif not verdict.says:
+            unreadable = True
+        say(f"{_name_of(verdict.task, verdict.epoch)}: {says}")
+    lines = (
+        "solved: {solved} of {episodes}, which no judge changes\n"
+        "judged: {ambiguous} ambiguous: {same} the same, {different} different, "
+        "{none} without a verdict"
     )
-    click.echo(f"solved: {figures['solved']} of {figures['episodes']}, which no judge changes")
-    click.echo(f"judged: {figures['ambiguous']} ambiguous: {counts}")
-    if any(verdict.reply is not None and verdict.says is None for verdict in verdicts):
+    click.echo(lines.format_map(figures))
+    if unreadable:
         click.echo(
             f"unreadable replies are kept too: to ask again, remove {run}/judged/replies.jsonl"
         )

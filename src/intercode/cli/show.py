@@ -4,6 +4,7 @@ transcripts."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -25,7 +26,7 @@ _LEAST = 20
 """Columns of a query in a list, at least."""
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("run", type=shared.RUN_PATH, metavar="RUN|FOLDER")
 @click.argument("tasks", nargs=-1, metavar="[TASK...]")
 @click.option("--failed", is_flag=True, help="Only episodes that were scored and not solved.")
@@ -60,17 +61,13 @@ _LEAST = 20
 def show(
     run: str,
     tasks: tuple[str, ...],
-    failed: bool,
-    ambiguous: bool,
-    why: str | None,
-    ended: str | None,
     grep: str | None,
-    epoch: int | None,
     most: int | None,
     messages: bool,
     full: bool,
     data: str | None,
     as_json: bool,
+    **wanted: Any,
 ) -> None:
     """Print what the agent did, and explain its score.
 
@@ -84,15 +81,16 @@ def show(
 
     path = Path(run)
     runs = list(RunFolders([path], data).all().values())
-    is_converted = not runs[0].path.is_relative_to(path)
+    first = runs[0]
+    is_converted = not first.path.is_relative_to(path)
     if not is_converted and not present(path / "run.json"):
-        if tasks or failed or ambiguous or why or ended or grep or epoch is not None:
-            raise UsageError(f"{run} is a folder of runs; name one of them, such as {runs[0].path}")
+        if tasks or grep or _conditions(**wanted):
+            raise UsageError(f"{run} is a folder of runs; name one of them, such as {first.path}")
         _list_runs(runs[:most], as_json)
         return
     try:
-        index = _update(runs[0])
-        conditions = _conditions(failed, ambiguous, why, ended, epoch)
+        index = _update(first)
+        conditions = _conditions(**wanted)
         rows = _choose(run, index, tasks, conditions)
         if grep:
             hits = index.search(grep)
@@ -101,29 +99,31 @@ def show(
         if as_json:
             _print_records(index, chosen)
         elif tasks or len(rows) == 1:
-            _print_transcripts(runs[0], chosen, full, messages)
+            _print_transcripts(first, chosen, full, messages)
         else:
             _list_episodes(chosen)
         if len(rows) > len(chosen) and not as_json:
             say(f"intercode: {len(rows) - len(chosen)} more episodes", err=True)
-        elif not rows and not index.all():
-            say("intercode: the run has begun, and no episode has ended yet", err=True)
         elif not rows:
-            only_failed = failed and len(conditions) == 1 and not grep
-            say(f"intercode: no {'episode failed' if only_failed else 'such episode'}", err=True)
+            why_none = "no such episode"
+            if wanted["failed"] and len(conditions) == 1 and not grep:
+                why_none = "no episode failed"
+            if not index.all():
+                why_none = "the run has begun, and no episode has ended yet"
+            say(f"intercode: {why_none}", err=True)
     finally:
         if is_converted:
             from shutil import rmtree
 
-            rmtree(runs[0].path.parent)  # which `RunFolders` made for the recording
+            rmtree(first.path.parent)  # which `RunFolders` made for the recording
 
 
 def _update(run: RunFolder) -> Index:
     """Update the run's index, and tell the user if that takes long; name damaged lines."""
     if run.index.update(seconds=1) < 1:
         # the index of a stranger's run is not kept
-        often = "" if run.index.is_temporary else ", once"
-        say(f"intercode: indexing {run.path}{often}", err=True)
+        once = ", once" * (not run.index.is_temporary)
+        say(f"intercode: indexing {run.path}{once}", err=True)
         run.index.update()
     if run.index.covered[1]:
         from intercode.runs.store import stream_run
@@ -142,15 +142,20 @@ def _conditions(
 
     if why and why not in CATEGORIES:
         raise UsageError(f"--why {why} is unknown; episodes fail for: {', '.join(CATEGORIES)}")
-    conditions: dict[str, tuple[Sequence[object], object]] = {
-        HAS_FAILED: ((), failed),
-        "state = 'ambiguous'": ((), ambiguous),
-        "category = ?": ((why,), why),
-        "error IS NOT NULL": ((), ended == "error"),
-        "error IS NULL AND ended = ?": ((ended,), ended and ended != "error"),
-        "epoch = ?": ((epoch,), epoch is not None),
-    }
-    return {sql: values for sql, (values, is_chosen) in conditions.items() if is_chosen}
+    conditions: dict[str, Sequence[object]] = {}
+    if failed:
+        conditions[HAS_FAILED] = ()
+    if ambiguous:
+        conditions["state = 'ambiguous'"] = ()
+    if why:
+        conditions["category = ?"] = (why,)
+    if ended == "error":
+        conditions["error IS NOT NULL"] = ()
+    elif ended:
+        conditions["error IS NULL AND ended = ?"] = (ended,)
+    if epoch is not None:
+        conditions["epoch = ?"] = (epoch,)
+    return conditions
 
 
 def _choose(
@@ -160,25 +165,21 @@ def _choose(
     that the run lacks."""
     from intercode.runs.index import SORTS
 
-    recorded = (
-        {row["task"] for row in index.rows("SELECT DISTINCT task FROM episodes")}
-        if tasks
-        else set()
-    )
-    for task in tasks:
-        if task not in recorded:
-            from difflib import get_close_matches
-
-            close = ", ".join(get_close_matches(task, recorded, 5, 0.5) or sorted(recorded)[:5])
-            raise UsageError(
-                f"{run} has no episode of the task {task}" + (f"; it has {close}" if close else "")
-            )
     if tasks:
         conditions = {**conditions, f"task IN ({', '.join('?' * len(tasks))})": tasks}
+        recorded = {row["task"] for row in index.rows("SELECT DISTINCT task FROM episodes")}
+        for task in tasks:
+            if task not in recorded:
+                from difflib import get_close_matches
+
+                message = f"{run} has no episode of the task {task}"
+                if close := get_close_matches(task, recorded, 5, 0.5) or sorted(recorded)[:5]:
+                    message += f"; it has {', '.join(close)}"
+                raise UsageError(message)
     return index.rows(
         "SELECT task, epoch, start, state, reward, ended, error, category, turns, tokens, query "
         f"FROM episodes WHERE {' AND '.join(conditions) or '1'} ORDER BY {SORTS['task']}",
-        *(value for values in conditions.values() for value in values),
+        *chain.from_iterable(conditions.values()),
     )
 
 
@@ -188,13 +189,14 @@ def _print_records(index: Index, rows: Sequence[Mapping[str, Any]]) -> None:
 
     from intercode.runs.store import to_json
 
-    before = '{"episodes": ['
+    click.echo('{"episodes": [', nl=False)
+    separator = ""
     for row in rows:
         if entry := index.read(row["task"], row["epoch"]):
             record = {**to_json(entry[0]), "why": row["category"]}
-            click.echo(before + json.dumps(record), nl=False)
-            before = ", "
-    click.echo("]}" if before == ", " else before + "]}")
+            click.echo(separator + json.dumps(record), nl=False)
+            separator = ", "
+    click.echo("]}")
 
 
 def _print_transcripts(
@@ -228,41 +230,38 @@ def _list_episodes(rows: Sequence[Mapping[str, Any]]) -> None:
     from intercode.report.transcript import MARKS
 
     console = make_console()
-    columns = {
-        "task": [visible(row["task"]) for row in rows],
-        "epoch": [str(row["epoch"]) for row in rows],
-        "reward": [number(row["reward"], digits=2) for row in rows],
-        "ended": ["error" if row["error"] else row["ended"] or "–" for row in rows],
-        "turns": [str(row["turns"]) for row in rows],
-        "tokens": [str(row["tokens"]) for row in rows],
-        "why it failed": [one_line(row["error"] or row["category"] or "–", 40) for row in rows],
-    }
-    shown = {
-        name: cells
-        for name, cells in columns.items()
-        if name in ("task", "reward") or set(cells) - {"0", "–"}
-    }
-    widths = {name: max(map(cell_len, [name, *cells])) for name, cells in shown.items()}
-    room = max(_LEAST, console.width - 3 - sum(width + 2 for width in widths.values()))
-    colours = console.color_system is not None and not console.no_color
+    columns: dict[str, list[str]] = {}
+    for row in rows:
+        texts = {
+            "task": visible(row["task"]),
+            "epoch": str(row["epoch"]),
+            "reward": number(row["reward"], digits=2),
+            "ended": "error" if row["error"] else row["ended"] or "–",
+            "turns": str(row["turns"]),
+            "tokens": str(row["tokens"]),
+            "why it failed": one_line(row["error"] or row["category"] or "–", 40),
+        }
+        for name, text in texts.items():
+            columns.setdefault(name, []).append(text)
+    for name in list(columns):
+        if name not in ("task", "reward") and not set(columns[name]) - {"0", "–"}:
+            del columns[name]
+    widths = [max(map(cell_len, [name, *cells])) for name, cells in columns.items()]
+    room = max(_LEAST, console.width - 3 - sum(widths) - 2 * len(widths))
 
-    def line(mark: str, cells: Sequence[str], query: str) -> str:
-        padded = (
-            set_cell_size(cell, width) for cell, width in zip(cells, widths.values(), strict=True)
-        )
-        flat = one_line(query, room)
-        flat = flat if cell_len(flat) <= room else set_cell_size(flat, room - 1) + "…"
-        return "  ".join((mark, *padded, flat))
+    def show_line(mark: str, cells: Sequence[str], query: str) -> None:
+        query = one_line(query, room)
+        if cell_len(query) > room:
+            query = set_cell_size(query, room - 1) + "…"
+        click.echo("  ".join((mark, *map(set_cell_size, cells, widths), query)))
 
     if rows:
-        click.echo(line(" ", list(shown), "query"))
-    for at, row in enumerate(rows):
-        mark = (
-            click.style(MARKS[row["state"]], COLOURS[row["state"]])
-            if colours
-            else MARKS[row["state"]]
-        )
-        click.echo(line(mark, [cells[at] for cells in shown.values()], row["query"]))
+        show_line(" ", list(columns), "query")
+    for row, *cells in zip(rows, *columns.values(), strict=True):
+        mark = MARKS[row["state"]]
+        if console.color_system is not None and not console.no_color:
+            mark = click.style(mark, COLOURS[row["state"]])
+        show_line(mark, cells, row["query"])
 
 
 def _list_runs(runs: Sequence[RunFolder], as_json: bool) -> None:

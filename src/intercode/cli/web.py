@@ -21,9 +21,10 @@ def run(
 ) -> None:
     """Serve `app` until Ctrl-C; `ready` gets its address, and `app.state.ends()` says whether it
     ends. `options` are uvicorn's. Raises `OSError` for a used port."""
-    listening = socket.create_server(
-        (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
-    )
+    family, where = socket.AF_INET, host
+    if ":" in host:
+        family, where = socket.AF_INET6, f"[{host}]"
+    listening = socket.create_server((host, port), family=family)
     config = uvicorn.Config(
         app,
         host,
@@ -37,6 +38,5 @@ def run(
     )
     server = uvicorn.Server(config)
     app.state.ends = lambda: server.should_exit
-    where = f"[{host}]" if ":" in host else host
     ready(f"http://{where}:{listening.getsockname()[1]}")
     server.run([listening])

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from intercode.doors import V1_NAMES, load
 from intercode.envs.rewards import load_reward
 from intercode.errors import UsageError, did_you_mean
-from intercode.plugins import find_own_modules, load_plugin
+from intercode.plugins import call_plugin, find_own_modules, load_plugin
 
 if TYPE_CHECKING:
-    from intercode.env import EnvFactory, InterCodeEnv
+    from intercode.env import InterCodeEnv
+    from intercode.factory import EnvFactory
     from intercode.language import Language
     from intercode.options import Option, Options
     from intercode.types import Task
@@ -49,15 +50,17 @@ enables `intercode eval awk`."""
 def environment_class(name: str) -> type[InterCodeEnv]:
     """Return the environment class for a name in the registry, a name that an installed package
     registers, `module:Class` or `path.py:Class`."""
-    path = ENVIRONMENTS.get(name) or (name if ":" in name else _installed().get(name, ""))
-    module, colon, attribute = path.partition(":")
-    if not (colon and module and attribute):
+    path = name
+    if ":" not in name:
+        path = ENVIRONMENTS.get(name) or _installed().get(name, "")
+    module, _, attribute = path.partition(":")
+    if not (module and attribute):
         known = environment_names()
         raise UsageError(
             f"no environment named {name!r}; there are {', '.join(known)}, module:Class or "
             f"path.py:Class{did_you_mean(name, known)}"
         )
-    env_class: type[InterCodeEnv] = load_plugin(f"{module}:{attribute}", "environment")
+    env_class: type[InterCodeEnv] = load_plugin(path, "environment")
     if not hasattr(env_class, "prepare_world"):
         raise UsageError(
             f"{name} is not an environment; name a class derived from intercode.InterCodeEnv"
@@ -88,7 +91,7 @@ def language_of(settings: Mapping[str, Any]) -> Language:
 
     env = str(settings.get("env"))
     if env in ENVIRONMENTS:
-        language: Language = _beside(env, "language").LANGUAGE
+        language: Language = _module_of(env, "language").LANGUAGE
         return language
     if is_signed(settings):
         find_own_modules()
@@ -97,7 +100,7 @@ def language_of(settings: Mapping[str, Any]) -> Language:
     return PLAIN
 
 
-def _beside(env: str, name: str) -> ModuleType:
+def _module_of(env: str, name: str) -> ModuleType:
     """Import a module of a built-in environment's package."""
     return import_module(f"{ENVIRONMENTS[env].rpartition('.env:')[0]}.{name}")
 
@@ -114,7 +117,7 @@ def known_options() -> dict[str, tuple[Any, Option, list[str]]]:
 
 def _options_classes() -> Iterator[tuple[str, type[Options]]]:
     for env in ("bash", "sql", "python", "ctf", "harbor"):
-        yield env, getattr(_beside(env, "options"), f"{env.title()}Options")
+        yield env, getattr(_module_of(env, "options"), f"{env.title()}Options")
 
 
 @cache
@@ -122,8 +125,10 @@ def all_options() -> Mapping[str, Option]:
     """Return the options of these environments and those of a run, by name."""
     from intercode.options import RunOptions
 
-    environments = {name: option for name, (_, option, _) in known_options().items()}
-    return environments | {name: option for name, _, option in RunOptions.declared()}
+    options = {name: option for name, (_, option, _) in known_options().items()}
+    for name, _, declaration in RunOptions.declared():
+        options[name] = declaration
+    return options
 
 
 @cache
@@ -131,8 +136,10 @@ def all_facts() -> frozenset[str]:
     """Return what run.json may contain besides options (`Options.facts`)."""
     from intercode.options import RunOptions
 
-    classes: list[type[Options]] = [RunOptions, *(cls for _, cls in _options_classes())]
-    return frozenset(fact for declaring in classes for fact in declaring.all_facts())
+    facts = set(RunOptions.all_facts())
+    for _, declaring in _options_classes():
+        facts.update(declaring.all_facts())
+    return frozenset(facts)
 
 
 def prepare(env: str, **options: Any) -> EnvFactory:
@@ -143,11 +150,13 @@ def prepare(env: str, **options: Any) -> EnvFactory:
     `path.py:function`. Raises `UsageError` for unknown options and `DataError` for data that cannot
     be read.
     """
+    from intercode.factory import EnvFactory
+
     env_class = environment_class(env)
     if isinstance(reward := options.get("reward"), str) and ":" in reward:
         options["reward"] = load_reward(reward)
     parsed = env_class.Options.of(options, f"the environment {env}")
-    factory = env_class.prepare(parsed)
+    factory = call_plugin(env_class.prepare, EnvFactory, parsed)
     return replace(
         factory,
         make=partial(_make, factory, env_class),
@@ -170,21 +179,20 @@ def _make(factory: EnvFactory, env_class: type[InterCodeEnv]) -> InterCodeEnv:
                 f"{error}; let it take **how, and give that to super().__init__"
             ) from error
         raise
-    if hasattr(env, "tasks"):
-        return env
-    raise UsageError(
-        f"{type(env).__qualname__}.__init__ does not call super().__init__, which makes it an"
-        " environment"
-    )
+    if not hasattr(env, "tasks"):
+        raise UsageError(
+            f"{type(env).__qualname__}.__init__ does not call super().__init__, "
+            "which makes it an environment"
+        )
+    return env
 
 
 def make(env: str, *, render_mode: str | None = None, **options: Any) -> InterCodeEnv:
     """Make one environment, for example `intercode.make("bash", data=…, tree=…)`. The options are
     the fields of the class's `Options`."""
     environment = prepare(env, **options)()
-    if render_mode is not None and render_mode not in (
-        modes := environment.metadata.get("render_modes", ())
-    ):
+    modes = environment.metadata.get("render_modes", ())
+    if render_mode is not None and render_mode not in modes:
         environment.close()
         raise UsageError(f"render_mode {render_mode!r}: use one of {modes}, or None")
     environment.render_mode = render_mode

@@ -71,7 +71,7 @@ def digests_of(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
     with room_left(), Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd="/") as reader:
         assert reader.stdin is not None
         assert reader.stdout is not None
-        digests = list[tuple[str, ...]]()
+        digests = []
         for data in contents:
             line = b""
             with suppress(BrokenPipeError):  # the reader has ended
@@ -80,11 +80,11 @@ def digests_of(contents: Iterable[bytes]) -> list[tuple[str, ...]]:
                     reader.stdin.flush()
                     line = reader.stdout.readline()
             digests.append(tuple(line.decode().split()))
-        complaint = reader.communicate()[1].decode(errors="replace")
-    if reader.returncode > 0 or reader.returncode == -signal.SIGKILL:
-        raise SandboxError(
-            f"archives cannot be read (status {reader.returncode}): {complaint[-500:]}"
-        )
+        _, complaint = reader.communicate()
+    status = reader.returncode
+    if status > 0 or status == -signal.SIGKILL:
+        text = complaint.decode(errors="replace")[-500:]
+        raise SandboxError(f"archives cannot be read (status {status}): {text}")
     return digests
 
 
@@ -93,10 +93,12 @@ def _digests(data: bytes) -> list[str]:
     readable archive."""
     try:
         formats, members = _unpacked(data)
-        contents = formats, sorted(member[:3] for member in members)
-        attributes = (sorted((member[0], member[at]) for member in members) for at in (3, 4, 5))
-        texts = [repr(part).encode(errors="surrogateescape") for part in (contents, *attributes)]
-        return [_digest(text).hex() for text in texts] if formats else []
+        if not formats:
+            return []
+        parts: list[object] = [(formats, sorted(member[:3] for member in members))]
+        for column in (3, 4, 5):
+            parts.append(sorted((member[0], member[column]) for member in members))
+        return [_digest(repr(part).encode(errors="surrogateescape")).hex() for part in parts]
     except Exception:  # the agent's bytes may break a reader in any way
         return []
 
@@ -107,10 +109,11 @@ def packed(data: bytes) -> bool:
 
 
 def _unpacked(data: bytes) -> tuple[list[str], list[_Member]]:
-    formats = list[str]()
+    formats = []
     for start, (name, make) in _COMPRESSED.items():
         if data.startswith(start):
-            formats, data = [name], _decompressed(data, make)
+            formats.append(name)
+            data = _decompressed(data, make)
             break
     if data[257:262] == b"ustar":
         return [*formats, "tar"], list(_of_tar(data))
@@ -121,49 +124,40 @@ def _unpacked(data: bytes) -> tuple[list[str], list[_Member]]:
 
 def _decompressed(data: bytes, make: Callable[[], Any]) -> bytes:
     """Return the data of all streams, one after another."""
-    parts, room = list[bytes](), ROOM
+    content = bytearray()
     while data:
         stream = make()
-        parts.append(stream.decompress(data, room))
-        room -= len(parts[-1])
-        if not stream.eof or room <= 0:
+        content += stream.decompress(data, ROOM - len(content))
+        if not stream.eof or len(content) >= ROOM:
             raise _Unread
         data = stream.unused_data
-    return b"".join(parts)
+    return bytes(content)
 
 
 def _of_tar(data: bytes) -> Iterator[_Member]:
+    """Yield the members as they are after unpacking in order. A hard link gets the content of its
+    target."""
+    extracted: dict[str, tuple[tarfile.TarInfo, str, bytes]] = {}
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         _require_room(member.size for member in archive)
-        extracted = _extracted(archive)
+        for member in archive:
+            kind, content = member.type.decode(), member.linkname.encode(errors="surrogateescape")
+            if member.isfile():
+                file = archive.extractfile(member)
+                assert file is not None
+                kind, content = "file", _digest(file.read(ROOM))
+            elif member.islnk():
+                target = extracted.get(posixpath.normpath(member.linkname))
+                if target and target[1] == "file":
+                    _, kind, content = target
+            extracted[posixpath.normpath(member.name)] = member, kind, content
         if data[archive.offset :].strip(b"\0"):
             raise _Unread  # other programs continue reading after a damaged header
-        entries = {posixpath.normpath(member.name): member for member in archive}
     folders = {".", *map(posixpath.dirname, extracted)}
-    for name, (kind, content) in extracted.items():
+    for name, (member, kind, content) in extracted.items():
         if kind != _FOLDER or name not in folders:
-            entry = entries[name]
-            owner = entry.uname or entry.uid, entry.gname or entry.gid
-            yield name, kind, content, owner, entry.mode, int(entry.mtime)
-
-
-def _extracted(archive: tarfile.TarFile) -> dict[str, tuple[str, bytes]]:
-    """Return each name's kind and content after unpacking the members in order. A hard link gets
-    the content of its target."""
-    extracted: dict[str, tuple[str, bytes]] = {}
-    for member in archive:
-        entry_now = (
-            extracted.get(posixpath.normpath(member.linkname), ("", b""))
-            if member.islnk()
-            else ("", b"")
-        )
-        if member.isfile():
-            file = archive.extractfile(member)
-            assert file is not None
-            entry_now = ("file", _digest(file.read(ROOM)))
-        other = (member.type.decode(), member.linkname.encode(errors="surrogateescape"))
-        extracted[posixpath.normpath(member.name)] = entry_now if entry_now[0] == "file" else other
-    return extracted
+            owner = member.uname or member.uid, member.gname or member.gid
+            yield name, kind, content, owner, member.mode, int(member.mtime)
 
 
 def _of_zip(data: bytes) -> Iterator[_Member]:
@@ -172,22 +166,13 @@ def _of_zip(data: bytes) -> Iterator[_Member]:
         _require_room(member.file_size for member in members.values())
         folders = {posixpath.dirname(name) for name in members}
         for name, member in members.items():
-            kind = (
-                "link"
-                if member.external_attr >> 28 == 0o12
-                else "dir"
-                if member.is_dir()
-                else "file"
-            )
-            if not (kind == "dir" and name in folders):
-                yield (
-                    name,
-                    kind,
-                    _digest(archive.read(member)),
-                    "",
-                    member.external_attr >> 16,
-                    member.date_time,
-                )
+            kind = "dir" if member.is_dir() else "file"
+            if member.external_attr >> 28 == 0o12:
+                kind = "link"
+            if kind == "dir" and name in folders:
+                continue
+            content = _digest(archive.read(member))
+            yield name, kind, content, "", member.external_attr >> 16, member.date_time
 
 
 def _require_room(sizes: Iterator[int]) -> None:

@@ -9,6 +9,7 @@ input. A service that names no command runs what its image is made to run.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import re
@@ -32,7 +33,7 @@ _OF_THE_HOST = {
     "container_name", "depends_on", "hostname", "init", "labels", "logging", "networks", "platform",
     "pull_policy", "restart", "stop_grace_period", "stop_signal",
 }  # fmt: skip
-"""Keys that say nothing about what a service does beside one agent, but its names."""
+"""Keys that do not change what a service does for one agent, except for its names."""
 _WORD = r"""(?: [^${}"\\] | \\. | \$(?!\{) | \{[^${}"]*\} )*"""
 """A word in JSON that has no reference with a word in it; it may have other braces."""
 _WITH_WORD = re.compile(rf"\$\{{\w+:?(?: -(?P<word>{_WORD}) | \+{_WORD} )\}}", re.VERBOSE)
@@ -69,7 +70,7 @@ def find_compose(folder: Path) -> Path | None:
 def containers_of(file: Path, root: Path | None = None) -> Mapping[str, Mapping[str, Any]]:
     """Return the containers of a compose file. Raises `DataError` for another file."""
     containers = read_yaml(file, root or file.parent, is_compose=True).get("services") or {}
-    if isinstance(containers, dict) and all(isinstance(one, dict) for one in containers.values()):
+    if isinstance(containers, dict) and {dict}.issuperset(map(type, containers.values())):
         return containers
     raise DataError(f"{file}: its services are not objects")
 
@@ -77,53 +78,51 @@ def containers_of(file: Path, root: Path | None = None) -> Mapping[str, Mapping[
 def service_of(file: Path, container: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Return a container of a compose file as an entry of the field `services`; paths begin with
     `prefix`. Raises `ValueError` that says why it cannot be one."""
-    known = _READ | _OF_THE_HOST
+    unread = container.keys() - _READ - _OF_THE_HOST
     if all("docker.sock" in str(volume) for volume in container.get("volumes") or ()):
-        known = known | {"volumes"}
-    if unread := sorted(container.keys() - known):
-        raise ValueError(f"has {', '.join(unread)}")
-    read: Mapping[str, Any] = json.loads(
-        _replace(json.dumps({key: container.get(key) for key in sorted(_READ)}))
-    )
+        unread -= {"volumes"}
+    if unread:
+        raise ValueError(f"has {', '.join(sorted(unread))}")
+    text = json.dumps({key: container.get(key) for key in sorted(_READ)})
+    read: Mapping[str, Any] = json.loads(_replace(text))
     dockerfile = _dockerfile(file.parent, read["build"] or {}, read["image"])
-    said = dict[str, str]()
-    name = own_name(str(read["image"]))
+    instructions = {}
+    image = read["image"]
+    name = own_name(str(image))
     is_kept = present(image_path(name) / TREE) == "folder"
-    image = name if is_kept else read["image"]
     if dockerfile:
         image = f"{prefix}{dockerfile}"
         content = read_bytes(file.parent / dockerfile, file.parent)
         text = content.decode("utf-8", "replace").replace("\\\n", " ")
-        last = _STAGE.split(text)[-1]
-        said = {name.upper(): value for name, value in _INSTRUCTION.findall(last)}
-    port = _port(read["ports"] or read["expose"] or said.get("EXPOSE", "").split())
+        for word, value in _INSTRUCTION.findall(_STAGE.split(text)[-1]):
+            instructions[word.upper()] = value
+    elif is_kept:
+        image = name
+    port = _port(read["ports"] or read["expose"] or instructions.get("EXPOSE", "").split())
     entrypoint, words = _argv(read["entrypoint"]), _argv(read["command"])
     if not entrypoint and words is None:
-        words = _words(said.get("CMD"))
+        words = _words(instructions.get("CMD"))
     if entrypoint is None:
-        entrypoint = _words(said.get("ENTRYPOINT"))
+        entrypoint = _words(instructions.get("ENTRYPOINT"))
     command = _command(entrypoint, words)
     if not (command or dockerfile or is_kept):
         raise ValueError("does not say its command")
+    # the names, besides its own, by which others reach it
+    names = [container.get("hostname")]
+    networks = container.get("networks")
+    if isinstance(networks, dict):
+        for network in filter(None, networks.values()):
+            names += network.get("aliases", ())
     entry = {
         "image": image,
         "command": command,
         "port": port,
-        "aliases": _host_names(container),
+        "aliases": list(filter(is_host_name, names)),
         "env": _variables(read["environment"] or {}),
         "ready": _ready(read["healthcheck"] or {}),
         "stdin_open": bool(read["stdin_open"] or read["tty"]),
     }
     return {key: value for key, value in entry.items() if value}
-
-
-def _host_names(container: Mapping[str, Any]) -> list[Any]:
-    """Return the names, besides its own, by which others reach a container."""
-    networks, names = container.get("networks"), [container.get("hostname")]
-    if isinstance(networks, dict):
-        for network in filter(None, networks.values()):
-            names += network.get("aliases", ())
-    return list(filter(is_host_name, names))
 
 
 def _replace(text: str) -> str:
@@ -138,20 +137,18 @@ def _replace(text: str) -> str:
 
 
 def _dockerfile(folder: Path, build: Any, image: object) -> str | None:
-    """Return the path of a container's Dockerfile, also one beside the file for a published image;
-    None if there is only the image."""
-    if isinstance(build, dict) and (more := sorted(build.keys() - {"context", "dockerfile"})):
-        raise ValueError(f"is built with {', '.join(more)}")
-    context, name = (
-        (build, "Dockerfile")
-        if isinstance(build, str)
-        else (build.get("context", "."), build.get("dockerfile", "Dockerfile"))
-    )
-    path = (folder / context / name).resolve()
-    if path.parent != (folder / context).resolve():
+    """Return the path of a container's Dockerfile, even if the image is published; None if there is
+    only the image."""
+    fields = {"context": build} if isinstance(build, str) else build
+    context: Path = (folder / fields.get("context", ".")).resolve()
+    if unread := sorted(fields.keys() - {"context", "dockerfile"}):
+        raise ValueError(f"is built with {', '.join(unread)}")
+    path: Path = (context / fields.get("dockerfile", "Dockerfile")).resolve()
+    if path.parent != context:
         raise ValueError("has its Dockerfile outside the folder in which it is built")
-    if present(path) == "file" and path.is_relative_to(folder.resolve()):
-        return path.relative_to(folder.resolve()).as_posix()
+    folder = folder.resolve()
+    if present(path) == "file" and path.is_relative_to(folder):
+        return path.relative_to(folder).as_posix()
     if build or not image:
         raise ValueError("has no Dockerfile")
     return None
@@ -160,29 +157,31 @@ def _dockerfile(folder: Path, build: Any, image: object) -> str | None:
 def _words(instruction: str | None) -> list[str] | str | None:
     """Return an instruction of a Dockerfile: a list of words, or a line for a shell."""
     if instruction and instruction.lstrip().startswith("["):
-        try:
-            return [str(word) for word in json.loads(instruction)]
-        except ValueError:
-            pass
+        with contextlib.suppress(ValueError):
+            return list(map(str, json.loads(instruction)))
     return instruction
 
 
 def _argv(command: Any) -> list[str] | str | None:
     """Return the words of a command of a compose file, which no shell reads; None if the image's
     stands."""
-    if not isinstance(command, str):
-        return None if command is None else [str(word) for word in command]
-    return shlex.split(_WORDS.findall(command)[0])
+    if command is None:
+        return None
+    if isinstance(command, str):
+        return shlex.split(_WORDS.findall(command)[0])
+    return list(map(str, command))
 
 
 def _command(entrypoint: Any, command: Any) -> str:
     """Return the Bash command of both, each a list of words or a line for a shell."""
-    if not entrypoint:
-        return shlex.join(command) if isinstance(command, list) else command or ""
-    if isinstance(entrypoint, str):
+    if isinstance(entrypoint, str) and entrypoint:
         return entrypoint
-    words = command if isinstance(command, list) else ["/bin/sh", "-c", command] if command else []
-    return shlex.join([*entrypoint, *words])
+    words = command or []
+    if isinstance(words, str):
+        if not entrypoint:
+            return words
+        words = ["/bin/sh", "-c", words]
+    return shlex.join([*(entrypoint or ()), *words])
 
 
 def _port(ports: list[Any]) -> int:
@@ -190,34 +189,50 @@ def _port(ports: list[Any]) -> int:
     `ValueError` for none and for several."""
     texts = [str(port["target"] if isinstance(port, dict) else port) for port in ports]
     numbers = {match[1] for match in map(_PORT.search, texts) if match}
-    if len(numbers) == 1:
-        return int(numbers.pop())
-    several = f"has {len(numbers)} ports" if numbers else f"has the port {', '.join(texts)}"
-    raise ValueError(several if ports else "does not say its port")
+    if not ports:
+        raise ValueError("does not say its port")
+    if not numbers:
+        raise ValueError(f"has the port {', '.join(texts)}")
+    if len(numbers) > 1:
+        raise ValueError(f"has {len(numbers)} ports")
+    return int(numbers.pop())
 
 
 def _variables(environment: Any) -> dict[str, str]:
     """Return the variables that have a value. The host sets none of the others."""
+    variables = {}
     if isinstance(environment, list):
-        pairs = (str(line).partition("=") for line in environment)
-        return {name: value for name, sign, value in pairs if sign}
-    given = environment.items()
-    return {str(name): _text(value) for name, value in given if value is not None}
+        for line in environment:
+            name, sign, value = str(line).partition("=")
+            if sign:
+                variables[name] = value
+        return variables
+    for name, value in environment.items():
+        if value is not None:
+            variables[str(name)] = _text(value)
+    return variables
 
 
 def _text(value: object) -> str:
     """Return a scalar as Compose writes it: `true`, 1 for 1.0."""
+    text = str(value)
     if isinstance(value, bool):
-        return str(value).lower()
-    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
+        return text.lower()
+    if isinstance(value, float):
+        return text.removesuffix(".0")
+    return text
 
 
 def _ready(healthcheck: Mapping[str, Any]) -> str:
-    test = None if healthcheck.get("disable") else healthcheck.get("test")
-    if isinstance(test, list):
-        kind, *words = map(str, test or [""])
-        return " ".join(words) if kind == "CMD-SHELL" else shlex.join(words)
-    return str(test or "")
+    test = healthcheck.get("test") or ""
+    if healthcheck.get("disable"):
+        return ""
+    if not isinstance(test, list):
+        return str(test)
+    kind, *words = map(str, test)
+    if kind == "CMD-SHELL":
+        return " ".join(words)
+    return shlex.join(words)
 
 
 @functools.cache
@@ -237,13 +252,13 @@ def _require_small(node: Any, file: Path) -> None:
     level = [node]
     for _ in range(DEEPEST):
         inner = list[Any]()
-        for one in level:
-            if one is None or isinstance(one.value, str):
+        for node in level:
+            if isinstance(node.value, str):
                 # 1:1:1… is a number in base 60, which takes its time
-                if one and len(one.value) > _LONGEST_NUMBER and not one.tag.endswith(":str"):
+                if len(node.value) > _LONGEST_NUMBER and not node.tag.endswith(":str"):
                     raise DataError(f"{file}: has a scalar that is too long")
                 continue
-            for part in one.value:
+            for part in node.value:
                 inner += part if isinstance(part, tuple) else [part]
             if len(inner) > _MOST_NODES:
                 raise DataError(f"{file}: has more than {_MOST_NODES} nodes, with its aliases")
@@ -262,9 +277,10 @@ def read_yaml(file: Path, root: Path, *, is_compose: bool = False) -> Mapping[st
     text = read_text(file, root, most=_LARGEST)
     loader = (_compose_loader() if is_compose else yaml.SafeLoader)(text)
     try:
-        node = loader.get_single_node()
-        _require_small(node, file)
-        content = loader.construct_document(node) if node else None
+        content = None
+        if node := loader.get_single_node():
+            _require_small(node, file)
+            content = loader.construct_document(node)
     except (yaml.YAMLError, ValueError, ArithmeticError, RecursionError) as error:
         raise DataError(f"{file}: is not YAML: {error}") from error
     if not isinstance(content, dict):

@@ -36,15 +36,17 @@ def quoted(query: str) -> list[str]:
 
 
 def numbers(query: str) -> list[float]:
-    return [float(number) for number in _NUMBER.findall(query)]
+    return list(map(float, _NUMBER.findall(query)))
 
 
 def named(number: float, gold: str) -> bool:
     """Return whether the gold contains the number, its neighbour (< 5 is <= 4), or its value in
     another unit of size or time."""
-    in_gold = {float(digits) for digits in re.findall(r"\d+(?:\.\d+)?", gold)}
-    scaled = {number * unit for unit in (60, 1000, 1024, 1440, 1_000_000, 1 << 20, 0.01)}
-    return bool(in_gold & {number, number - 1, number + 1, *scaled})
+    in_gold = set(map(float, re.findall(r"\d+(?:\.\d+)?", gold)))
+    if in_gold & {number, number - 1, number + 1}:
+        return True
+    units = (60, 1000, 1024, 1440, 1_000_000, 1 << 20, 0.01)
+    return any(number * unit in in_gold for unit in units)
 
 
 def disagrees(why: str) -> TaskIssue:

@@ -50,11 +50,9 @@ def reward_name(reward: object) -> str:
     """Return the reward's name in a run's record."""
     if isinstance(reward, str):
         return reward
-    return (
-        reward.name
-        if isinstance(reward, NamedReward)
-        else getattr(reward, "__qualname__", type(reward).__qualname__)
-    )
+    if isinstance(reward, NamedReward):
+        return reward.name
+    return str(getattr(reward, "__qualname__", type(reward).__qualname__))
 
 
 def is_papers(reward: object, rewards: Mapping[str, str]) -> bool:
@@ -73,29 +71,23 @@ def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
     who = f"the reward {reward_name(reward)}, called for task {arguments[-1].id},"
     try:
         score = _plain(reward(*arguments))
-        if is_number(score) and 0 <= score <= 1:
+        if _is_reward(score):
             return Score(float(score), bool(score == 1))
         if isinstance(score, Score) and isinstance(score.parts, Mapping):
             parts = {name: _plain(part) for name, part in score.parts.items()}
             success = _plain(score.success)
             score = replace(score, reward=_plain(score.reward), success=success, parts=parts)
-        valid = (
-            isinstance(score, Score)
-            and (
-                is_number(score.reward)
-                and 0 <= score.reward <= 1
-                and isinstance(score.success, bool)
-            )
-            and isinstance(score.parts, Mapping)
-            and all(isinstance(name, str) and is_number(part) for name, part in score.parts.items())
-            and isinstance(score.rule, str)
+            if (
+                _is_reward(score.reward)
+                and isinstance(success, bool)
+                and isinstance(score.rule, str)
+                and all(isinstance(name, str) and is_number(parts[name]) for name in parts)
+            ):
+                return score
+        raise UsageError(
+            f"{who} returned {score!r:.200}; "
+            "it must return a Score with a reward from 0 to 1, or a number from 0 to 1"
         )
-        if not isinstance(score, Score) or not valid:
-            raise UsageError(
-                f"{who} returned {score!r:.200}; "
-                "it must return a Score with a reward from 0 to 1, or a number from 0 to 1"
-            )
-        return score
     except IntercodeError:
         raise
     except (Exception, SystemExit) as error:
@@ -107,15 +99,8 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def best_score(scores: Iterable[Score]) -> Score:
-    """Return the first success, otherwise the highest score. No further scores are computed after a
-    success."""
-    computed: list[Score] = []
-    for score in scores:
-        computed.append(score)
-        if score.success:
-            break
-    return max(computed, key=rank)
+def _is_reward(value: Any) -> bool:
+    return is_number(value) and 0 <= value <= 1
 
 
 def rank(score: Score) -> tuple[bool, float, bool]:

@@ -22,13 +22,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from intercode.errors import DataError, SandboxDied, SandboxError
 from intercode_sandbox.base import Limits, Sandbox
 
 LOG, PIPE = "/dev/shm/service.log", "/dev/shm/service.stdin"
-READY_SECONDS = 60.0
 _LOG_BYTES = 1 << 16
 _PAUSE = 0.01
 _CONNECTIONS = 64
@@ -62,15 +60,18 @@ _FIELDS: Mapping[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class Service:
-    """A service of a task. `make` opens a sandbox with its files."""
+    """A service of a task, as an entry of its field `services` describes it."""
 
     name: str
-    command: str
     port: int
-    make: Callable[[], Sandbox]
+    limits: Limits
+    command: str = ""
+    image: str | None = None
+    tree: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     ready: str | None = None
-    ready_seconds: float = READY_SECONDS
+    ready_seconds: float = 60.0
     stdin_open: bool = False
     aliases: Sequence[str] = ()
 
@@ -80,36 +81,41 @@ def is_host_name(name: object) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
-def read_services(value: object) -> dict[str, dict[str, Any]]:
-    """Return the entries of a record's field `services`. Raises `DataError` for a wrong one."""
+def read_services(value: object) -> list[Service]:
+    """Return the services in a record's field `services`. Raises `DataError` for a wrong one."""
     if not isinstance(value, dict):
         raise DataError(f"field 'services' is {value!r:.60}; write an object: name to service")
+    services = []
     for name, entry in value.items():
         where = f"field 'services': {name!r:.60}"
         if not isinstance(entry, dict):
             raise DataError(f"{where} is {entry!r:.60}; write an object with command and port")
         for key, part in entry.items():
-            if key not in _FIELDS and key not in Limits.settings():
+            if key in Limits.settings():
+                continue
+            if key not in _FIELDS:
                 raise DataError(f"{where} has a field {key!r:.60}; it takes {', '.join(_FIELDS)}")
-            if key in _FIELDS and (
-                isinstance(part, bool) != (_FIELDS[key] is bool)
-                or not isinstance(part, _FIELDS[key])
-                or (isinstance(part, dict) and not all(map(_is_text, [*part, *part.values()])))
+            kind = _FIELDS[key]
+            texts = [*part, *part.values()] if isinstance(part, dict) else []
+            if (
+                isinstance(part, bool) != (kind is bool)
+                or not isinstance(part, kind)
+                or not all(map(_is_text, texts))
             ):
                 raise DataError(f"{where}: {key} is {part!r:.60}, which is not what it takes")
         if not all(map(is_host_name, [name, *entry.get("aliases", ())])):
             raise DataError(f"{where}: its names are letters, digits, dots, hyphens, underscores")
         # an image may name the command
-        if (
-            not (entry.get("command") or entry.get("image"))
-            or not 0 < entry.get("port", 0) < 1 << 16
-        ):
+        has_command = entry.get("command") or entry.get("image")
+        if not has_command or not 0 < entry.get("port", 0) < 1 << 16:
             raise DataError(f"{where} needs a command, and a port from 1 to 65535")
         try:
-            Limits().changed_by(entry)
+            limits = Limits().changed_by(entry)
         except ValueError as error:
             raise DataError(f"{where}: {error}") from None
-    return value
+        fields = {key: entry[key] for key in _FIELDS if key in entry}
+        services.append(Service(name, limits=limits, **fields))
+    return services
 
 
 def _is_text(value: object) -> bool:
@@ -117,13 +123,14 @@ def _is_text(value: object) -> bool:
 
 
 class Services:
-    """The services of one workspace, while it is open."""
+    """The services of one workspace, while it is open. `services` has for each the function that
+    opens its sandbox."""
 
-    def __init__(self, services: Sequence[Service]) -> None:
-        self.services = services
-        self._addresses = {
-            service: f"127.0.0.{number}" for number, service in enumerate(services, 2)
-        }
+    def __init__(self, services: Mapping[Service, Callable[[], Sandbox]]) -> None:
+        self._services = services
+        self._addresses = {}
+        for number, service in enumerate(services, 2):
+            self._addresses[service] = f"127.0.0.{number}"
         self._hosts = b""
         """/etc/hosts of the task's world."""
         self._boxes: dict[str, Sandbox] = {}
@@ -133,7 +140,7 @@ class Services:
         """Start all services anew, and give programs in `sandbox` their ports. Raises `DataError`
         for a service that does not start."""
         self.disconnect()
-        for service in self.services:
+        for service in self._services:
             _start(service, self._fresh_box(service))
         with suppress(FileNotFoundError):
             self._hosts = sandbox.read("/etc/hosts")
@@ -148,12 +155,11 @@ class Services:
 
     def name(self, sandbox: Sandbox) -> None:
         """Write the names of the services into the sandbox, in place of what programs wrote."""
-        lines = [
-            f"{address} {' '.join([service.name, *service.aliases])}\n"
-            for service, address in self._addresses.items()
-        ]
+        lines = ""
+        for service, address in self._addresses.items():
+            lines += f"{address} {' '.join([service.name, *service.aliases])}\n"
         if lines:
-            sandbox.write("/etc/hosts", self._hosts + "".join(lines).encode())
+            sandbox.write("/etc/hosts", self._hosts + lines.encode())
 
     def _fresh_box(self, service: Service) -> Sandbox:
         if box := self._boxes.get(service.name):
@@ -162,7 +168,7 @@ class Services:
                 return box
             except SandboxDied:
                 box.close()
-        self._boxes[service.name] = box = service.make()
+        self._boxes[service.name] = box = self._services[service]()
         return box
 
     def require(self) -> None:
@@ -194,11 +200,10 @@ def _start(service: Service, box: Sandbox) -> None:
     for path, text in service.files.items():
         box.write(path, text.encode())
     pipe = PIPE if service.stdin_open else ""
-    how = ["bash", "-c", _START, "bash", service.command, LOG, pipe]
-    pid = box.exec("", argv=how).output.strip()
-    look = ["bash", "-c", _LOOK, "bash", pid]
-    deadline, state, ports = time.monotonic() + service.ready_seconds, "alive", list[int]()
-    while state == "alive":
+    start = box.exec("", argv=["bash", "-c", _START, "bash", service.command, LOG, pipe])
+    look = ["bash", "-c", _LOOK, "bash", start.output.strip()]
+    deadline = time.monotonic() + service.ready_seconds
+    while True:
         seconds = deadline - time.monotonic()
         # nothing is printed where the machine is too slow
         state, *lines = box.exec("", argv=look, cwd="/").output.split() or ["alive"]
@@ -209,7 +214,7 @@ def _start(service: Service, box: Sandbox) -> None:
             is_ready = box.exec("", argv=test, timeout=max(seconds, _PAUSE)).exit_code == 0
         if is_ready:
             return
-        if seconds < 0:
+        if state != "alive" or seconds < 0:
             break
         time.sleep(_PAUSE)
     why = f"was not ready within {service.ready_seconds:g} s" if state == "alive" else "ended"

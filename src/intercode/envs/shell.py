@@ -22,12 +22,30 @@ _WRITER = re.compile(
     r"|\bgit\s+(?:add|am|apply|checkout|clone|commit|init|merge|mv|rebase|reset|restore|rm|stash)\b"
 )
 
+NOT_EXECUTED = (2, 126, 127)
+"""The exit statuses of an action that is no Bash, of a folder as a command, and of a missing
+one."""
+NO_COMMAND = re.compile(
+    r"""^\S*bash:[ ](?:
+        line[ ]\d+:[ ].+:[ ](?:
+            command[ ]not[ ]found | No[ ]such[ ]file[ ]or[ ]directory | Is[ ]a[ ]directory
+            | Permission[ ]denied )
+        | eval:[ ]line[ ]\d+:[ ](?:syntax[ ]error|unexpected[ ]EOF|`).*
+    )\n?""",
+    re.MULTILINE | re.VERBOSE,
+)
+"""The message of bash about such an action: `bash: line 1: Answer:: command not found`, but not
+`ls: cannot access`."""
+NO_SUBMIT = re.compile(r"^\S*bash: line \d+: submit: command not found\n?", re.MULTILINE | re.I)
+
 
 def kind_of(action: str) -> Kind:
     """Return "editing" if a command or a redirection in the action changes files. Scripts that the
     action calls are not examined."""
     bare = _QUOTED.sub('""', action)
-    return "editing" if _WRITER.search(bare) or _REDIRECT.search(bare) else "exploring"
+    if _WRITER.search(bare) or _REDIRECT.search(bare):
+        return "editing"
+    return "exploring"
 
 
 def closes_heredocs(code: str) -> bool:

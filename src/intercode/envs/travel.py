@@ -18,7 +18,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 from pathlib import PurePosixPath
 from posixpath import dirname, join, normpath
 
@@ -110,7 +112,7 @@ rm -f {_LINKS}
 tests."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Route:
     """The way from an agent's sandbox to the sandbox `box`, in which the tests start in `cwd`.
 
@@ -128,25 +130,15 @@ class Route:
     query: str
     ours: Collection[str]
     scripts: Iterable[str] = ()
-    _places: dict[str, list[str]] = field(default_factory=dict)
-
-    @property
-    def starts(self) -> list[str]:
-        """The folders in which the tests start, and all above them, but `/`."""
-        return self._look()["above"]
 
     def travel(self, source: Sandbox) -> tuple[dict[str, Change], list[str]]:
         """Bring the changed files of `source` into the box; return the changes that arrived, and
         the paths that stayed behind. Raises `TooLarge`."""
         changes, left_behind = carry_over(source, self.box, self._stays)
-        golds = self.golds
-        links = [
-            path
-            for path, change in changes.items()
-            if change.type == "link"
-            and golds is not None
-            and _leads_to(path, change.target) != _leads_to(path, golds.get(path))
-        ]
+        links = []
+        for path, change in changes.items():
+            if change.type == "link" and self._leads_elsewhere(path, change):
+                links.append(path)
         if links:
             names = "".join(f"{path}\0" for path in links).encode("utf-8", "surrogateescape")
             self.box.write(_LINKS, names)
@@ -156,49 +148,58 @@ class Route:
             changes = {path: change for path, change in changes.items() if path not in dropped}
         return changes, left_behind
 
-    def _look(self) -> dict[str, list[str]]:
-        if not self._places:
-            named = {name for text in self.scripts for _, name in _ENTERS.findall(text)}
-            entered = [name for name in named if name.startswith("/")]
-            entered += [join(at, name) for name in named for at in ("", *entered)]
-            pairs = [f"subject={path}" for path in self.system or ()]
-            pairs += [f"start={name}" for name in sorted(set(entered))]
-            variables = [f"{name}={value}" for name, value in self.variables.items()]
-            words = ["env", *variables, "bash", "-c", _LOOK, "bash", *pairs]
-            look = self.box.exec("", argv=words, cwd=self.cwd, timeout=60)
-            self._places.update(home=[], path=[], subject=[*(self.system or ())], start=[])
-            for line in look.output.splitlines():
-                kind, _, path = line.partition("\t")
-                if kind in self._places and path not in ("", "/"):
-                    self._places[kind].append(path)
-            above = {str(up) for at in self._places["start"] for up in PurePosixPath(at).parents}
-            self._places["above"] = sorted({*above, *self._places["start"]} - {"/"})
-        return self._places
+    @cached_property
+    def places(self) -> dict[str, list[str]]:
+        """The paths that matter, by kind: `home`, `path` (folders of programs), `subject` (what
+        `system` names), `start` (folders in which the tests start), `above` (these and all above
+        them, but `/`)."""
+        named = {name for _, name in _ENTERS.findall("\n;\n".join(self.scripts))}
+        folders = ["", *(name for name in named if name.startswith("/"))]
+        subjects = list(self.system or ())
+        pairs = [f"subject={path}" for path in subjects]
+        pairs += sorted({f"start={join(at, name)}" for at, name in product(folders, named)})
+        variables = [f"{name}={value}" for name, value in self.variables.items()]
+        words = ["env", *variables, "bash", "-c", _LOOK, "bash", *pairs]
+        look = self.box.exec("", argv=words, cwd=self.cwd, timeout=60)
+        places: dict[str, list[str]] = {"home": [], "path": [], "subject": subjects, "start": []}
+        for line in look.output.splitlines():
+            kind, _, path = line.partition("\t")
+            if kind in places and path not in ("", "/"):
+                places[kind].append(path)
+        above = set(places["start"])
+        for start in places["start"]:
+            above.update(map(str, PurePosixPath(start).parents))
+        places["above"] = sorted(above - {"/"})
+        return places
 
     def _stays(self, path: str, change: Change) -> bool:
         if self.system is None:
-            return any(is_within(path, folder) for folder in self.ours)
-        places = self._look()
-        if any(is_within(path, subject) for subject in places["subject"]):
+            return is_within(path, self.ours)
+        places = self.places
+        if is_within(path, places["subject"]):
             return False
         folders = [*self.ours, *_SYSTEM, *places["path"]]
-        if any(is_within(path, folder) for folder in folders):
+        homes = places["home"]
+        if is_within(path, folders) or _LIBRARIES.match(path) or _STEERING.search(path):
             return True
-        if change.type != "dir" and any(is_within(f, path) for f in (*places["home"], *folders)):
-            return True  # it would stand in the place of a folder that contains such a path
-        if (
-            _LIBRARIES.match(path)
-            or _STEERING.search(path)
-            or any(path.startswith(f"{home}/.") for home in places["home"])
-        ):
+        if any(path.startswith(f"{home}/.") for home in homes):
+            return True
+        # it would stand in the place of a folder that contains such a path
+        if change.type != "dir" and any(is_within(place, [path]) for place in (*homes, *folders)):
             return True
         if change.type == "link" and self.golds is not None:
-            target = _leads_to(path, change.target) or ""
-            is_special = any(is_within(target, folder) for folder in ("/proc", "/dev"))
-            if is_special and target not in _DEVICES:
-                return target != _leads_to(path, self.golds.get(path))
+            target = _leads_to(path, change.target)
+            if is_within(target, ("/proc", "/dev")) and target not in _DEVICES:
+                return self._leads_elsewhere(path, change)
         entry = self._steering_entry(path, change)
         return bool(entry) and not self._is_meant(entry)
+
+    def _leads_elsewhere(self, path: str, change: Change) -> bool:
+        """Return whether the golds, if there are any, left no link that leads where this does."""
+        if self.golds is None:
+            return False
+        target = self.golds.get(path)
+        return target is None or _leads_to(path, change.target) != _leads_to(path, target)
 
     def _steering_entry(self, path: str, change: Change) -> str:
         """Return the entry of a folder where the tests start, or above, that could steer them and
@@ -206,13 +207,18 @@ class Route:
         scratch = next((at for at in _SCRATCH if path.startswith(f"{at}/")), None)
         if scratch:
             return "/".join(path.split("/")[: scratch.count("/") + 2])
-        for folder in ("", *self.starts):
+        for folder in ("", *self.places["above"]):
             prefix = f"{folder}/"
             if not path.startswith(prefix):
                 continue
             name, _, inside = path[len(prefix) :].partition("/")
-            configures = not inside and change.type != "dir" and CONFIGURATION.search(name)
-            if name.startswith(".") or configures or _shadows(name, inside):
+            module, _, ending = name.partition(".")
+            if name.startswith("."):
+                return prefix + name
+            if not inside and change.type != "dir" and CONFIGURATION.search(name):
+                return prefix + name
+            is_module = ending in ("py", "pyc") or name[-3:] == ".so" or inside == "__init__.py"
+            if module in _PYTHONS_OWN and is_module:  # Python would import it in place of its own
                 return prefix + name
         return ""
 
@@ -221,14 +227,7 @@ class Route:
         if self.query:
             words = {word.rstrip(".") for word in re.findall(r"[\w./+-]+", self.query)}
             return not words.isdisjoint((entry, entry.rpartition("/")[2]))
-        return self.golds is None or any(is_within(path, entry) for path in self.golds)
-
-
-def _shadows(name: str, inside: str) -> bool:
-    """Return whether Python would import an entry of its folder in place of a module of its own."""
-    module, _, ending = name.partition(".")
-    is_module = ending in ("py", "pyc") or name.endswith(".so") or inside == "__init__.py"
-    return is_module and module in _PYTHONS_OWN
+        return self.golds is None or any(is_within(path, [entry]) for path in self.golds)
 
 
 def stays_behind(starts: Iterable[str]) -> str:
@@ -242,10 +241,10 @@ def stays_behind(starts: Iterable[str]) -> str:
     )
 
 
-def _leads_to(path: str, target: str | None) -> str | None:
+def _leads_to(path: str, target: str | None) -> str:
     """Return the path to which a link leads if no folder on the way is a link."""
-    return None if target is None else normpath(join(dirname(path), target))
+    return normpath(join(dirname(path), target or ""))
 
 
-def is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")
+def is_within(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)

@@ -21,18 +21,25 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from intercode.envs.travel import Route, is_within
-from intercode.envs.verdict import REWARD_FILES, CaseResult, MalformedVerdict, Verdict, read_rewards
-from intercode.envs.verdict_folder import parse_tests, read_folder
+from intercode.envs.verdict import (
+    MalformedVerdict,
+    Verdict,
+    parse_tests,
+    read_folder,
+    read_rewards,
+    reward_file,
+)
 from intercode.envs.workspace import Workspace
 from intercode.errors import DataError, IntercodeError
 from intercode.reading import present, read_entries, read_files
-from intercode.types import Change, Task, TaskIssue, is_number
+from intercode.types import Task, TaskIssue, is_number
 from intercode_sandbox.base import Sandbox, script_command
 from intercode_sandbox.transfer import TooLarge
 
@@ -40,24 +47,12 @@ SECONDS, MEMORY = 600.0, 2048
 """The usual limits of the tests: seconds, and MiB."""
 TESTS, SOLUTION, VERDICT = "/tests", "/solution", "/logs/verifier"
 SCRIPT = "test.sh"
-FIELDS = {
-    "verify": "a path next to the task file, or a Bash script",
-    "verify_files": "a list of paths next to the task file",
-    "verify_seconds": "a positive number",
-    "verify_memory": "a whole number of MiB",
-    "verify_env": "an object with text values",
-    "env": "an object with text values",
-    "verify_system": "a list of absolute paths without '..', or 'agent'",
-    "keep_processes": "true, false or 'auto'",
-    "verdict": "'reward'",
-    "cwd": "an absolute path",
-}
-FIELD_NAMES = tuple(FIELDS)
 _PROBE = "/.intercode"
 FORGED = f"{_PROBE}/forged"
 """A file that a forgery leaves to show that it was executed."""
 _NOT_CHANGES = (TESTS, SOLUTION, VERDICT, _PROBE)
 """Folders that belong to the tests, not to the agent's work."""
+_REMOVE_FOLDERS = ["rm", "-rf", "--", TESTS, VERDICT]
 _SEALS = {False: (f"{TESTS}/",), True: (f"{TESTS}/{SCRIPT}",)}
 """The paths that are read-only while the tests run: all of the tests' folder or, where it must be
 writable (True), the script alone."""
@@ -155,92 +150,144 @@ class Verifier:
     @property
     def scripts(self) -> list[str]:
         """The texts of the shell scripts."""
-        return [
-            content.decode("utf-8", "replace")
-            for name, (content, _) in self.files.items()
-            if name.endswith(".sh")
-        ]
+        files = self.files.items()
+        return [text.decode("utf-8", "replace") for name, (text, _) in files if name[-3:] == ".sh"]
 
     @property
     def exceptions(self) -> list[str]:
         """Sentences on what makes a verdict weaker than usual."""
-        said = []
+        sentences = []
         if self.keep_processes:
-            said.append("processes of the agent were alive during scoring, among all its files")
+            sentences.append(
+                "processes of the agent were alive during scoring, among all its files"
+            )
         elif self.writable:
-            said.append("programs of the agent could change the tests' files")
+            sentences.append("programs of the agent could change the tests' files")
         if self.system is None:
-            said.append("all system folders came from the agent")
+            sentences.append("all system folders came from the agent")
         elif self.system:
-            said.append(f"also taken from the agent: {', '.join(self.system)}")
-        return said
+            sentences.append(f"also taken from the agent: {', '.join(self.system)}")
+        return sentences
 
 
 def read_verifier(task: Task, folder: Path) -> Verifier | None:
     """Return the tests that a task's record names; paths are relative to `folder`. None if it
     names none. Raises `DataError`."""
-    given = task.extra
-    if given.get("verify") is None:
+    record = task.extra
+    if record.get("verify") is None:
         return None
-    system, keep = given.get("verify_system", ()), given.get("keep_processes")
     files = dict[str, tuple[bytes, int]]()
-    for path in given.get("verify_files") or ():
-        files |= _files_at(folder / path, folder, task, "verify_files")
-    if SCRIPT in files:
-        what = f"task {task.id}: field 'verify_files': {SCRIPT} is the name of the script in"
-        raise DataError(f"{what} 'verify'; give that file another name")
-    files |= _read_files(str(given["verify"]), folder, task)
+    with _field(task, "verify_files"):
+        for path in record.get("verify_files") or ():
+            files |= read_files(folder / path, folder)
+        if SCRIPT in files:
+            raise DataError(
+                f"{SCRIPT} is the name of the script in 'verify'; give that file another name"
+            )
+    with _field(task, "verify"):
+        files |= _read_script(str(record["verify"]), folder)
     script, mode = files[SCRIPT]
     if script.count(b"\r\n") == script.count(b"\n"):  # written on Windows
         files[SCRIPT] = script.replace(b"\r\n", b"\n"), mode
+    system, keep = record.get("verify_system", ()), record.get("keep_processes")
     return Verifier(
-        files=files,
-        seconds=float(given.get("verify_seconds") or SECONDS),
-        memory=int(given.get("verify_memory") or MEMORY),
-        environment=dict(given.get("verify_env") or {}),
-        system=None if system == "agent" else tuple(path.rstrip("/") for path in system),
-        keep_processes=None if keep == "auto" else bool(keep),
-        rewards_only=given.get("verdict") == "reward",
-        cwd=given.get("cwd"),
+        files,
+        float(record.get("verify_seconds") or SECONDS),
+        int(record.get("verify_memory") or MEMORY),
+        dict(record.get("verify_env") or {}),
+        None if system == "agent" else tuple(path.rstrip("/") for path in system),
+        None if keep == "auto" else bool(keep),
+        rewards_only=record.get("verdict") == "reward",
+        cwd=record.get("cwd"),
     )
 
 
-def check_fields(record: Mapping[str, Any]) -> None:
-    """Raise `DataError` for a field of `FIELDS` with another value than it may have."""
+@contextmanager
+def _field(task: Task, name: str) -> Iterator[None]:
+    """Raise `DataError`, which names the field, in place of other errors."""
+    try:
+        yield
+    except IntercodeError as error:
+        raise DataError(f"task {task.id}: field {name!r}: {error}") from error
 
-    def is_path(value: object) -> bool:
-        return isinstance(value, str) and value.startswith("/") and "\0" not in value
 
-    def is_plain(value: object) -> bool:
-        return isinstance(value, str) and is_path(value) and ".." not in value.split("/")
+def _read_script(verify: str, folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Return the content and mode of the script, and of the files next to it, by their paths."""
+    path = folder / verify
+    # a name has at most 255 bytes
+    is_script = "\n" in verify or any(len(part.encode()) > 255 for part in verify.split("/"))
+    if is_script or len(verify) >= 4096 or not present(path):
+        if re.fullmatch(r"[\w./-]+", verify):
+            raise DataError(
+                f"there is no {path} (to give a script of one word, end it with a newline)"
+            )
+        return {SCRIPT: (verify.encode(), 0o755)}
+    files = read_files(path, folder)
+    if present(path) == "file":
+        return {SCRIPT: (files[path.name][0], 0o755)}
+    if SCRIPT not in files:
+        raise DataError(f"{path} contains no {SCRIPT}")
+    return files
 
-    def are_variables(value: object) -> bool:
-        return isinstance(value, dict) and all(
-            isinstance(text, str) and "\0" not in text for text in value.values()
-        )
 
-    def is_positive(value: object) -> bool:
-        return is_number(value) and not isinstance(value, bool) and value > 0
+def _is_path(value: object) -> bool:
+    return isinstance(value, str) and value.startswith("/") and "\0" not in value
 
-    valid: dict[str, Callable[[Any], bool]] = {
-        "verify": lambda value: isinstance(value, str) and bool(value.strip()),
-        "verify_files": lambda value: (
+
+def _are_variables(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(text, str) and "\0" not in text for text in value.values()
+    )
+
+
+def _is_positive(value: object) -> bool:
+    return is_number(value) and not isinstance(value, bool) and value > 0
+
+
+_FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "verify": (
+        "a path next to the task file, or a Bash script",
+        lambda value: isinstance(value, str) and bool(value.strip()),
+    ),
+    "verify_files": (
+        "a list of paths next to the task file",
+        lambda value: (
             isinstance(value, list) and all(isinstance(path, str) and path for path in value)
         ),
-        "verify_seconds": is_positive,
-        "verify_memory": lambda value: isinstance(value, int) and is_positive(value),
-        "verify_env": are_variables,
-        "env": are_variables,
-        "verify_system": lambda value: (
-            value == "agent" or (isinstance(value, list) and all(map(is_plain, value)))
+    ),
+    "verify_seconds": ("a positive number", _is_positive),
+    "verify_memory": (
+        "a whole number of MiB",
+        lambda value: isinstance(value, int) and _is_positive(value),
+    ),
+    "verify_env": ("an object with text values", _are_variables),
+    "env": ("an object with text values", _are_variables),
+    "verify_system": (
+        "a list of absolute paths without '..', or 'agent'",
+        lambda value: (
+            value == "agent"
+            or (
+                isinstance(value, list)
+                and all(_is_path(path) and ".." not in path.split("/") for path in value)
+            )
         ),
-        "keep_processes": lambda value: isinstance(value, bool) or value == "auto",
-        "verdict": lambda value: value == "reward",
-        "cwd": is_path,
-    }
-    for name, expected in FIELDS.items():
+    ),
+    "keep_processes": (
+        "true, false or 'auto'",
+        lambda value: isinstance(value, bool) or value == "auto",
+    ),
+    "verdict": ("'reward'", lambda value: value == "reward"),
+    "cwd": ("an absolute path", _is_path),
+}
+"""The allowed values of each field, in words and as a check."""
+FIELD_NAMES = tuple(_FIELDS)
+
+
+def check_fields(record: Mapping[str, Any]) -> None:
+    """Raise `DataError` for a field of `FIELD_NAMES` with another value than it may have."""
+    for name, (expected, is_valid) in _FIELDS.items():
         value = record.get(name)
-        if value is not None and not valid[name](value):
+        if value is not None and not is_valid(value):
             raise DataError(f"field {name!r} is {value!r:.60}; write {expected}, or leave it out")
 
 
@@ -249,41 +296,13 @@ def read_verifiers(
 ) -> tuple[list[Task], dict[str, Verifier], list[tuple[Task, TaskIssue]]]:
     """Return the tasks whose tests can be read, their verifiers by id, and the other tasks, which
     are named in warnings. Raises `DataError` if there are only such tasks."""
-    read = dict(read_entries(tasks, lambda task: (task.id, read_verifier(task, folder))))
+    verifiers = dict(read_entries(tasks, lambda task: (task.id, read_verifier(task, folder))))
     issue = TaskIssue("its tests cannot be read", "no_tests")
     return (
-        [task for task in tasks if task.id in read],
-        {task: verifier for task, verifier in read.items() if verifier},
-        [(task, issue) for task in tasks if task.id not in read],
+        [task for task in tasks if task.id in verifiers],
+        {id: verifier for id, verifier in verifiers.items() if verifier},
+        [(task, issue) for task in tasks if task.id not in verifiers],
     )
-
-
-def _read_files(verify: str, folder: Path, task: Task) -> dict[str, tuple[bytes, int]]:
-    # a name has at most 255 bytes
-    is_script = "\n" in verify or any(len(part.encode()) > 255 for part in verify.split("/"))
-    if is_script or len(verify) >= 4096 or not present(folder / verify):
-        if re.fullmatch(r"[\w./-]+", verify):
-            raise DataError(
-                f"task {task.id}: field 'verify': there is no {folder / verify} "
-                "(to give a script of one word, end it with a newline)"
-            )
-        return {SCRIPT: (verify.encode(), 0o755)}
-    path = folder / verify
-    files = _files_at(path, folder, task, "verify")
-    if present(path) == "file":
-        return {SCRIPT: (files[path.name][0], 0o755)}
-    if SCRIPT not in files:
-        raise DataError(f"task {task.id}: field 'verify': {path} contains no {SCRIPT}")
-    return files
-
-
-def _files_at(path: Path, folder: Path, task: Task, name: str) -> dict[str, tuple[bytes, int]]:
-    """Return the content and mode of a file by its name, or of the files below a folder by their
-    paths there. Raises `DataError`, which names the field."""
-    try:
-        return read_files(path, folder)
-    except IntercodeError as error:
-        raise DataError(f"task {task.id}: field {name!r}: {error}") from error
 
 
 def run_tests(
@@ -302,91 +321,102 @@ def run_tests(
     was executed. With `keep_processes` the tests run in `work`.
     """
     source = work.lend_sandbox()
-    alive, writable = bool(verifier.keep_processes), verifier.writable
-    changed, left_behind, starts = dict[str, Change](), list[str](), list[str]()
-    if alive:
-        box = source
-        folders = [TESTS, VERDICT]
-        box.exec("", argv=["rm", "-rf", "--", *folders], cwd="/", timeout=verifier.seconds)
-        work.share_services(box)
-    else:
-        writable |= not workspace.seal(*_SEALS[writable])
-        workspace.start_episode(services=False)
-        box = workspace.sandbox
-        route = Route(
-            box,
-            verifier.environment,
-            verifier.cwd,
-            verifier.system,
-            golds=None if reference is None else reference.changes,
-            query="" if task.gold else task.query,
-            ours=_NOT_CHANGES,
-            scripts=verifier.scripts,
-        )
-        work.end_processes()
-        try:
-            changed, left_behind = route.travel(source)
-        except TooLarge as error:
-            return Verdict(None, (), None, False, "", f"the tests did not run: {error}")
-        starts = route.starts
-        workspace.start_services()
-        work.share_services(box)
-        if probe:
-            names = "\0".join(changed).encode("utf-8", "surrogateescape")
-            box.write(f"{_PROBE}/changed", names)
-            box.write(f"{_PROBE}/sitecustomize.py", _NOTES_IMPORTS.encode())
-            box.exec("", argv=["bash", "-c", _PLACE_PROBE], cwd="/")
-    probing = probe and not alive
-    box.exec("", argv=["mkdir", "-p", VERDICT, *([TESTS] if writable or alive else [])], cwd="/")
+    if verifier.keep_processes:
+        source.exec("", argv=_REMOVE_FOLDERS, cwd="/", timeout=verifier.seconds)
+        work.share_services(source)
+        verdict = _run_script(verifier, source, task, reference, writable=True)
+        # the episode may go on after a wrong submission
+        source.exec("", argv=_REMOVE_FOLDERS, cwd="/")
+        return replace(verdict, alive=True)
+    is_sealed = workspace.seal(*_SEALS[verifier.writable])
+    workspace.start_episode(services=False)
+    box = workspace.sandbox
+    route = Route(
+        box,
+        verifier.environment,
+        verifier.cwd,
+        verifier.system,
+        None if reference is None else reference.changes,
+        "" if task.gold else task.query,
+        _NOT_CHANGES,
+        verifier.scripts,
+    )
+    work.end_processes()
+    try:
+        changes, left_behind = route.travel(source)
+    except TooLarge as error:
+        return Verdict(None, (), None, False, "", f"the tests did not run: {error}")
+    workspace.start_services()
+    work.share_services(box)
+    if probe:
+        names = "\0".join(changes).encode("utf-8", "surrogateescape")
+        box.write(f"{_PROBE}/changed", names)
+        box.write(f"{_PROBE}/sitecustomize.py", _NOTES_IMPORTS.encode())
+        box.exec("", argv=["bash", "-c", _PLACE_PROBE], cwd="/")
+    writable = verifier.writable or not is_sealed
+    verdict = _run_script(verifier, box, task, reference, writable=writable, probe=probe)
+    return replace(
+        verdict,
+        writable=writable,
+        changes={path: change.target for path, change in changes.items()},
+        left_behind=[path for path in left_behind if not is_within(path, _NOT_CHANGES)],
+        starts=route.places["above"],
+    )
+
+
+def _run_script(
+    verifier: Verifier,
+    box: Sandbox,
+    task: Task,
+    reference: Verdict | None,
+    *,
+    writable: bool,
+    probe: bool = False,
+) -> Verdict:
+    """Write the tests into `box`, run their script, and read what it left."""
+    folders = [VERDICT, TESTS] if writable else [VERDICT]
+    box.exec("", argv=["mkdir", "-p", *folders], cwd="/")
     for name, (content, mode) in verifier.files.items():
         box.write(f"{TESTS}/{name}", content, mode=mode)
     variables = [f"{name}={value}" for name, value in verifier.environment.items()]
     text = verifier.files[SCRIPT][0].decode("utf-8", "replace")
     command = script_command(text, f"{TESTS}/{SCRIPT}")
-    if probing:
+    if probe:
         command = ["bash", "-c", _WITH_PROBE, "bash", *command]
-    done = box.exec(
-        "", argv=["env", *variables, *command], cwd=verifier.cwd, timeout=verifier.seconds
-    )
-    if not alive:
+    command = ["env", *variables, *command]
+    result = box.exec("", argv=command, cwd=verifier.cwd, timeout=verifier.seconds)
+    if not verifier.keep_processes:
         box.end_processes()
     folder, files, unread = read_folder(
         box, VERDICT, reference.folder if reference else None, kinds=_believed(reference, task)
     )
-    rewards, tests = None, list[CaseResult]()
+    rewards = None
+    tests = []
     try:
         rewards = read_rewards(files)
-        tests = [] if verifier.rewards_only and rewards is None else parse_tests(files)
+        if rewards is not None or not verifier.rewards_only:
+            tests = parse_tests(files)
     except MalformedVerdict as error:
         unread = str(error)
     in_process = None
-    if probing:
-        inline = _reads(box, f"{_PROBE}/inline") or b""
-        in_process = len(inline) == 1 or _reads(box, f"{_PROBE}/in-process") is not None
-    if alive:  # the episode may go on after a wrong submission
-        box.exec("", argv=["rm", "-rf", "--", TESTS, VERDICT], cwd="/")
+    if probe:
+        inline = _read(box, f"{_PROBE}/inline") or b""
+        in_process = len(inline) == 1 or _read(box, f"{_PROBE}/in-process") is not None
     return Verdict(
         rewards,
         tests,
-        done.exit_code,
-        done.timed_out,
-        done.output,
+        result.exit_code,
+        result.timed_out,
+        result.output,
         unread,
         in_process,
-        forged=probing and _reads(box, FORGED) is not None,
-        reward_file=next((name for name in REWARD_FILES if name in files), ""),
-        alive=alive,
-        writable=writable and not alive,
+        forged=probe and _read(box, FORGED) is not None,
+        reward_file=reward_file(files),
         folder=folder,
-        changes={path: change.target for path, change in changed.items()},
-        left_behind=[
-            path for path in left_behind if not any(is_within(path, at) for at in _NOT_CHANGES)
-        ],
-        starts=starts,
     )
 
 
-def _believed(reference: Verdict | None, task: Task) -> frozenset[str] | None:
+def _believed(reference: Verdict | None, task: Task) -> set[str] | None:
     """Return the kinds of files that can be a verdict if the reference is this one; None: all.
 
     Only the reward file of the reference counts. Results count if the gold's run left some.
@@ -395,17 +425,15 @@ def _believed(reference: Verdict | None, task: Task) -> frozenset[str] | None:
         return None
     kinds = {".xml", ".json"}
     if task.gold:
-        kinds &= (
-            set((reference.folder and reference.folder.marks) or ()) if reference.tests else set()
-        )
-    return frozenset({*kinds, reference.reward_file} - {""})
+        marks = reference.folder.marks if reference.tests and reference.folder else {}
+        kinds.intersection_update(marks)
+    return {*kinds, reference.reward_file} - {""}
 
 
-def _reads(box: Sandbox, path: str) -> bytes | None:
-    try:
+def _read(box: Sandbox, path: str) -> bytes | None:
+    with suppress(OSError):
         return box.read(path, limit=_LARGEST)
-    except OSError:
-        return None
+    return None
 
 
 def facts(verifiers: Mapping[str, Verifier]) -> dict[str, Any]:
@@ -413,11 +441,10 @@ def facts(verifiers: Mapping[str, Verifier]) -> dict[str, Any]:
     if not verifiers:
         return {}
     digests = "".join(f"{name}{verifiers[name].digest}" for name in sorted(verifiers))
-    weaker = {name: said for name, tests in verifiers.items() if (said := tests.exceptions)}
-    return {
-        "verify": {
-            "tasks": len(verifiers),
-            "digest": hashlib.sha256(digests.encode()).hexdigest(),
-            **({"weaker": weaker} if weaker else {}),
-        }
+    fact: dict[str, Any] = {
+        "tasks": len(verifiers),
+        "digest": hashlib.sha256(digests.encode()).hexdigest(),
     }
+    if weaker := {name: tests.exceptions for name, tests in verifiers.items() if tests.exceptions}:
+        fact["weaker"] = weaker
+    return {"verify": fact}

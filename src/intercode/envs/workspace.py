@@ -28,10 +28,11 @@ from intercode.doors import part
 from intercode.envs.archives import NAMED, ROOM, digests_of
 from intercode.envs.gold import blame_gold
 from intercode.envs.services import Service, Services, read_services
+from intercode.envs.shell import NO_COMMAND, NO_SUBMIT, NOT_EXECUTED
 from intercode.errors import DataError, ForkError, SandboxDied, UsageError
 from intercode.options import NetworkOptions
 from intercode.plugins import call_plugin, load_plugin
-from intercode.reading import present, root_of
+from intercode.reading import root_of
 from intercode.tasks import DataSet
 from intercode.types import ExecResult, Outcome, Task, TaskIssue
 from intercode_sandbox.base import (
@@ -51,51 +52,12 @@ from intercode_sandbox.host import ENVIRONMENT
 from intercode_sandbox.pod import usual_provider_name
 from intercode_sandbox.template import Template, with_folder
 
-_ABSENT = """
-for path; do
-    IFS=/ read -r _ top _ <<<"$path"
-    [[ ! -e /$top ]] || compgen -G "$path*" >/dev/null || printf '%s\\n' "$path"
-done
-"""
-"""Print each argument that no existing path begins with, if the argument's top-level folder
-exists."""
 _NOTHING = ExecResult("", 0)
-_NOT_EXECUTED = (2, 126, 127)
-"""The exit statuses of an action that is no Bash, of a folder as a command, and of a missing
-one."""
-_MISSING = re.compile(
-    r"""^\S*bash:[ ](?:
-        line[ ]\d+:[ ].+:[ ](?:
-            command[ ]not[ ]found | No[ ]such[ ]file[ ]or[ ]directory | Is[ ]a[ ]directory
-            | Permission[ ]denied )
-        | eval:[ ]line[ ]\d+:[ ](?:syntax[ ]error|unexpected[ ]EOF|`).*
-    )\n?""",
-    re.MULTILINE | re.VERBOSE,
-)
-"""What bash says of it: `bash: line 1: Answer:: command not found`, but not `ls: cannot access`."""
-_NO_SUBMIT = re.compile(r"^\S*bash: line \d+: submit: command not found\n?", re.MULTILINE | re.I)
 _SCRIPT, _SCRIPT_SECONDS = "/dev/shm/.script", 60.0
 _ROOM_FOR_TESTS, _TEST_PROCESSES = 256 << 20, 512
 _ARCHIVES = 1000
-_TEXTS, _TEXT_BYTES = 20, 4096
+"""The most archives of an outcome whose members are compared."""
 _template_lock = threading.Lock()
-_ANSWERING = {
-    "diff", "cmp", "zdiff", "zcmp", "grep", "egrep", "fgrep", "rgrep", "zgrep", "pgrep",
-    "test", "[", "[[", "((", "!", "expr", "let",
-}  # fmt: skip
-_NOT_CODE = re.compile(
-    r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|(?<![^\s;&|()])#[^\n]*"""
-    r"""|\$\(\(?|[<>]\(|\d*&?[<>]+&?[ \t]*[^\s;&|()]*""",
-    re.DOTALL,
-)
-"""Quoted text, comments, redirections, and the beginning of a substitution."""
-_COMMAND = re.compile(
-    r"(?:^|&&|[;\n|&({])[\s({]*?(?:\w+=\S*\s+)*(?:[^\s;|&]*/)?(!(?=\s)|\[\[?(?=\s)|\(\(|[\w.+-]+)"
-)
-_COMPLAINT = re.compile(
-    r"\S*bash: line \d+: |Try '|([^\s:]+): (?=.*(operand|No such|[Cc]annot|[Ii]nvalid|unrecognized"
-    r"|denied|\bnot\b|[Ff]ailed|omitting|[Ee]rror|exists|Is a|[Uu]sage))"
-)
 
 
 @dataclass(frozen=True)
@@ -120,7 +82,7 @@ class WorkspaceSpec:
     cwd: str | None = None
     network: Network = "none"
     build_service: Callable[[str | None, str | None], Start] | None = None
-    services: Sequence[Service] = ()
+    services: Mapping[Service, Callable[[], Sandbox]] = field(default_factory=dict)
     session_start: str | None = None
     program: ClassVar[Program] = "bash"
     _task_specs: dict[tuple[object, ...], WorkspaceSpec] = field(
@@ -128,8 +90,12 @@ class WorkspaceSpec:
     )
 
     def make(self) -> Sandbox:
-        how: dict[str, Any] = {"session": self.session, "limits": self.limits}
-        how |= {"environment": self.environment, "program": self.program}
+        how: dict[str, Any] = {
+            "session": self.session,
+            "limits": self.limits,
+            "environment": self.environment,
+            "program": self.program,
+        }
         if self.cwd:
             how["cwd"] = self.cwd
         if self.network != "none":
@@ -150,15 +116,17 @@ class WorkspaceSpec:
         with _template_lock:
             if key not in self._task_specs:
                 template = self._build_template(task.id, image, setup)
-                of_image = dict(getattr(template, "environment", ()))
-                usual = self.environment or {**ENVIRONMENT, **of_image}
+                environment = self.environment
+                if variables:
+                    of_image = dict(getattr(template, "environment", ()))
+                    environment = {**(environment or {**ENVIRONMENT, **of_image}), **variables}
                 self._task_specs[key] = replace(
                     self,
                     template=template,
                     limits=limits,
                     cwd=cwd,
                     session_start=session_start,
-                    environment={**usual, **variables} if variables else self.environment,
+                    environment=environment,
                     _task_specs={},
                 )
             spec = self._task_specs[key]
@@ -171,38 +139,37 @@ class WorkspaceSpec:
         key = "services", json.dumps(entries)
         with _template_lock:
             if key not in self._task_specs:
-                services = [self._service(task, *entry) for entry in read_services(entries).items()]
+                services = dict(
+                    self._with_sandbox(task, service) for service in read_services(entries)
+                )
                 self._task_specs[key] = replace(self, services=services, _task_specs={})
             return self._task_specs[key]
 
-    def _service(self, task: Task, name: str, entry: Mapping[str, Any]) -> Service:
-        template = self._service_template(task, name, entry)
-        variables = {**ENVIRONMENT, **dict(getattr(template, "environment", ()))}
-        spec = WorkspaceSpec(
-            self.provider,
-            template,
-            "persistent",
-            Limits().changed_by(entry),
-            {**variables, **entry["env"]} if entry.get("env") else None,
-        )
-        command = entry.get("command") or shlex.join(getattr(template, "command", ()))
+    def _with_sandbox(self, task: Task, service: Service) -> tuple[Service, Callable[[], Sandbox]]:
+        """Return a service with its command, and a function that opens its sandbox."""
+        template = self._service_template(task, service)
+        command = service.command or shlex.join(getattr(template, "command", ()))
         if not command:
             raise DataError(
-                f"task {task.id}: field 'services': {name} has no command, and its image names none"
+                f"task {task.id}: field 'services': {service.name} has no command, "
+                "and its image names none"
             )
-        names = ("files", "ready", "ready_seconds", "stdin_open", "aliases")
-        how = {key: entry[key] for key in names if key in entry}
-        return Service(name, command, entry["port"], spec.make, **how)
+        environment = None
+        if service.env:
+            of_image = dict(getattr(template, "environment", ()))
+            environment = {**ENVIRONMENT, **of_image, **service.env}
+        spec = WorkspaceSpec(self.provider, template, "persistent", service.limits, environment)
+        return replace(service, command=command), spec.make
 
-    def _service_template(self, task: Task, name: str, entry: Mapping[str, Any]) -> Start:
+    def _service_template(self, task: Task, service: Service) -> Start:
         if self.build_service is None:
             raise DataError(f"task {task.id}: this environment has no services")
         if self.network != "none":
             raise UsageError("services need sandboxes without this machine's network")
         try:
-            return self.build_service(entry.get("image"), entry.get("tree"))
+            return self.build_service(service.image, service.tree)
         except UsageError as error:
-            raise DataError(f"task {task.id}: field 'services': {name}: {error}") from error
+            raise DataError(f"task {task.id}: field 'services': {service.name}: {error}") from error
 
     def for_tests(self, memory: int) -> WorkspaceSpec:
         """Return the spec of sandboxes in which tests run on an agent's files: the same start, with
@@ -225,10 +192,8 @@ class WorkspaceSpec:
                     ),
                     self.environment,
                     self.start,
-                    self.probe,
-                    self.build,
-                    self.cwd,
-                    self.network,
+                    cwd=self.cwd,
+                    network=self.network,
                 )
             return self._task_specs[key]
 
@@ -239,16 +204,15 @@ class WorkspaceSpec:
                 template = self.build(image)
             except UsageError as error:
                 raise DataError(f"task {task}: field 'image': {error}") from error
-        return (
-            self.provider.add_script(template, setup, name=f"of task {task} (field 'setup')")
-            if setup
-            else template
-        )
+        if setup:
+            name = f"of task {task} (field 'setup')"
+            template = self.provider.add_script(template, setup, name=name)
+        return template
 
     def images(self, tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
         """Return the fact `images`, the digest of each image named in a record, and that of
         `service_files`; no fact if there is nothing to name."""
-        digests = dict[str, str]()
+        digests = {}
         for task in tasks:
             image = task.extra.get("image")
             if image and image not in digests:
@@ -262,12 +226,12 @@ class WorkspaceSpec:
         """Return the fact `service_files`, the digest of each image and tree that the services of
         the tasks name. Of a task whose services cannot be made, which fails when it is played, it
         says so."""
-        digests = dict[str, str]()
+        digests = {}
         for task in tasks:
             try:
-                for name, entry in read_services(task.extra.get("services") or {}).items():
-                    if place := " + ".join(filter(None, map(entry.get, ("image", "tree")))):
-                        digests[place] = self._service_template(task, name, entry).digest
+                for service in read_services(task.extra.get("services") or {}):
+                    if place := " + ".join(filter(None, (service.image, service.tree))):
+                        digests[place] = self._service_template(task, service).digest
             except DataError:
                 digests[f"of task {task.id}"] = "cannot be made"
         return {"service_files": digests} if digests else {}
@@ -284,9 +248,10 @@ class WorkspaceSpec:
             }
         if self.network != "none":
             facts["network"] = self.network
-        for name, text in (("start", self.start), ("probe", self.probe)):
-            if text:
-                facts[name] = text
+        if self.start:
+            facts["start"] = self.start
+        if self.probe:
+            facts["probe"] = self.probe
         return facts
 
 
@@ -305,53 +270,55 @@ def prepare_workspaces(
     `paper`: a stateless session is InterCode v1's container, in the first spec.
     """
 
-    what = options.sandbox or usual_provider_name()
-    source = provider(what, partial(load_plugin, what="sandbox"))
-    limits, network = options.chosen_limits, options.chosen_network
-    given = options.agent_files or ()
-    folders = [given] if isinstance(given, str | Path) else given
+    name = options.sandbox or usual_provider_name()
+    source = provider(name, partial(load_plugin, what="sandbox"))
 
     def make_spec(tree: Path | None, setup: Path | None) -> WorkspaceSpec:
         def make(image: str | None) -> Start:
             start: Start = source.prepare(image=image, tree=tree, setup=setup)
-            for folder in folders:
-                if not isinstance(start, Template):
-                    why = "--agent-files needs the local sandbox; put them into the image"
-                    raise UsageError(why)
-                start = with_folder(start, Path(folder))
-            return start
-
-        def build(name: str) -> Start:
-            return make(_find_image(data.file, name))
+            return _with_agent_files(start, options.agent_files or ())
 
         def build_service(image: str | None, tree: str | None) -> Start:
             earlier, source.stand_in = source.stand_in, source.stand_in or options.image
             try:
                 start: Start = source.prepare(
-                    image=_find_image(data.file, image) if image else options.image,
-                    tree=Path(_find_image(data.file, tree)) if tree else None,
+                    image=_find_image(data.folder, image) if image else options.image,
+                    tree=Path(_find_image(data.folder, tree)) if tree else None,
                 )
             finally:
                 source.stand_in = earlier
             return start
 
-        template = make(options.image)
         return WorkspaceSpec(
-            *(source, template, session, limits, None, start, probe, build, None, network),
-            build_service,
+            source,
+            make(options.image),
+            session,
+            options.chosen_limits,
+            start=start,
+            probe=probe,
+            build=lambda image: make(_find_image(data.folder, image)),
+            network=options.chosen_network,
+            build_service=build_service,
         )
 
-    tree = Path(options.tree) if options.tree else None
     setup = Path(options.setup) if options.setup else None
-    if tree is None:
+    if not options.tree:
         setup = setup or data.setup
-    spec = make_spec(tree or data.tree, setup)
+    spec = make_spec(Path(options.tree) if options.tree else data.tree, setup)
     if paper and session == "stateless":
         spec = part("v1_container")(spec, data.name)
     variant = None
     if data.second_tree is not None and options.tree is None:
         variant = make_spec(data.second_tree, data.second_setup)
     return spec, variant
+
+
+def _with_agent_files(start: Start, folders: str | Path | Sequence[str | Path]) -> Start:
+    for folder in [folders] if isinstance(folders, str | Path) else folders:
+        if not isinstance(start, Template):
+            raise UsageError("--agent-files needs the local sandbox; put them into the image")
+        start = with_folder(start, Path(folder))
+    return start
 
 
 def split_refused(
@@ -369,16 +336,16 @@ def split_refused(
     return playable, refused
 
 
-def _find_image(file: Path | None, image: str) -> str:
+def _find_image(folder: Path, image: str) -> str:
     """Return the image that a record names: a path relative to the task file's folder if it exists,
     otherwise the name itself.
 
     Raises `UsageError` for a path outside that folder, since records may be untrusted.
     """
-    folder = Path() if file is None else file if present(file) == "folder" else file.parent
     path = folder / image
     try:
-        inside, exists = path.resolve().is_relative_to(root_of(folder)), path.exists()
+        inside = path.resolve().is_relative_to(root_of(folder))
+        exists = path.exists()
     except (OSError, RuntimeError) as error:  # too long, or a cycle of links
         raise UsageError(
             f"{image!r:.100} can be neither an image nor a path next to the task file "
@@ -418,10 +385,11 @@ class OwnFiles:
         """Return whether a changed path is not part of the work. `meant` are the entries of paths
         that golds change."""
         entry = self.entry(path)
+        if not entry or path in self.before or entry in meant:
+            return False
         name = re.escape(entry.rpartition("/")[2])
         is_named = entry != self.home and re.search(rf"(?<![\w.]){name}(?![\w-])", task.query)
-        is_new = bool(entry) and path not in self.before
-        return is_new and entry not in meant and not is_named
+        return not is_named
 
 
 class Workspace:
@@ -436,7 +404,8 @@ class Workspace:
         """Messages of bash about an action that it cannot execute are not part of the answer."""
         self.own_files: OwnFiles | None = None
         """Where a program that plays this episode keeps files of its own."""
-        self._clean, self._sealed = True, tuple[str, ...]()
+        self._clean = True
+        self._sealed: tuple[str, ...] = ()
         self._services = Services(spec.services)
 
     def switch_to(self, spec: WorkspaceSpec) -> None:
@@ -462,23 +431,26 @@ class Workspace:
                 self._replace_sandbox(self.spec)
                 if sealed and self.seal(*sealed):
                     self.sandbox.reset()
-        self._clean, self.last, self.answer, self.own_files = True, _NOTHING, _NOTHING, None
-        if (cwd := self.spec.cwd) and self.sandbox.exec(
-            "", argv=["bash", "-c", "[[ -d $1 ]]", "bash", cwd], cwd="/"
-        ).exit_code == 1:
-            raise DataError(
-                f"field 'cwd': there is no folder {cwd} in the task's world; name one that exists, "
-                "or make it in the field 'setup'"
-            )
+        self._clean = False
+        self.last = self.answer = _NOTHING
+        self.own_files = None
+        if cwd := self.spec.cwd:
+            test = ["bash", "-c", "[[ -d $1 ]]", "bash", cwd]
+            if self.sandbox.exec("", argv=test, cwd="/").exit_code == 1:
+                raise DataError(
+                    f"field 'cwd': there is no folder {cwd} in the task's world; "
+                    "name one that exists, or make it in the field 'setup'"
+                )
         if services:
             self.start_services()
-        else:
-            self._clean = False
 
     def share_services(self, other: Sandbox) -> None:
         """Give programs in another sandbox the ports of the running services; in the workspace's
         own, write their names anew."""
-        (self._services.name if other is self.sandbox else self._services.connect)(other)
+        if other is self.sandbox:
+            self._services.name(other)
+        else:
+            self._services.connect(other)
 
     def require_services(self) -> None:
         """Raise `SandboxDied` if the machine ended the sandbox of a service."""
@@ -499,43 +471,38 @@ class Workspace:
 
     def end_processes(self) -> None:
         """End all processes inside, the session's too."""
-        self._clean = False
         self.sandbox.end_processes()
 
     def start_services(self) -> None:
         """Start the services, and run the start script, if there are any."""
-        if self.spec.services:
-            self._clean = False
+        spec = self.spec
+        if spec.services:
             self._services.start(self.sandbox)
-        if self.spec.start:
-            self._clean = False
-            done = self._run_script(self.spec.start)
-            if done.exit_code != 0:
-                raise _script_error("the start script", done)
-        if self.spec.session_start:
-            self._clean = False
-            done = self.sandbox.exec(self.spec.session_start)
-            if done.exit_code != 0:
-                raise _script_error("the field `session_start`", done)
+        if spec.start:
+            _require_success("the start script", self._run_script(spec.start))
+        if spec.session_start:
+            result = self.sandbox.exec(spec.session_start)
+            _require_success("the field `session_start`", result)
 
     def execute(self, action: str) -> ExecResult:
         """Execute one action in the session. A stateless session behaves as in InterCode v1."""
-        self._clean = False
         if self.spec.session == "stateless":
             self.last = part("v1_session")(self, action)
         else:
             self.last = call_plugin(self.sandbox.exec, ExecResult, action)
-        self.answer = self._answer_after(self.last) if self.skips_missing else self.last
+        self.answer = self._answer_after(self.last)
         return self.last
 
     def _answer_after(self, result: ExecResult) -> ExecResult:
-        """Return the result without what bash says of commands that were not found or cannot be
-        read, or the answer before it if there is nothing else: the agent wrote a sentence, or
-        `submit`, as a command."""
-        if result.overflow is not None:
+        """Return the result or, with `skips_missing`, the result without what bash says of commands
+        that were not found or cannot be read. If nothing else was printed, return the answer before
+        it: the agent wrote a sentence, or `submit`, as a command."""
+        if not self.skips_missing or result.overflow is not None:
             return result
-        told = _MISSING if result.exit_code in _NOT_EXECUTED else _NO_SUBMIT
-        output = told.sub("", result.output)
+        message = NO_SUBMIT
+        if result.exit_code in NOT_EXECUTED:
+            message = NO_COMMAND
+        output = message.sub("", result.output)
         if output == result.output:
             return result
         return replace(result, output=output) if output.strip() else self.answer
@@ -560,52 +527,25 @@ class Workspace:
         the same after any episode.
         """
         changes = call_plugin(self.sandbox.glance if peek else self.sandbox.diff, dict)
-        archives = [
-            path for path, change in changes.items() if change.digest and NAMED.search(path)
-        ][:_ARCHIVES]
-        contents = digests_of(map(self._read_archive, archives)) if archives else []
-        for path, digests in zip(archives, contents, strict=True):
-            if digests:
-                changes[path] = replace(changes[path], held=digests[0], attributes=digests[1:])
+        archives = [path for path in changes if changes[path].digest and NAMED.search(path)]
+        del archives[_ARCHIVES:]
+        if archives:
+            contents = map(self._read_archive, archives)
+            for path, digests in zip(archives, digests_of(contents), strict=True):
+                if digests:
+                    changes[path] = replace(changes[path], held=digests[0], attributes=digests[1:])
         probe_output = ""
         if self.spec.probe is not None:
-            self._clean = False
             probe = self._run_script(self.spec.probe)
-            if gold is not None and probe.exit_code != 0:
-                raise _script_error("after the gold, the probe", probe)
-            probe_output = (
-                probe.output
-                if probe.exit_code == 0
-                else f"{probe.output}[status {probe.exit_code}]"
-            )
+            if gold is not None:
+                _require_success("after the gold, the probe", probe)
+            probe_output = probe.output
+            if probe.exit_code != 0:
+                probe_output += f"[status {probe.exit_code}]"
+        answer = self.answer
         return Outcome(
-            self.answer.output,
-            changes,
-            self.answer.overflow,
-            probe_output,
-            bool(self.answer.exit_code),
+            answer.output, changes, answer.overflow, probe_output, bool(answer.exit_code)
         )
-
-    def only_fails(self, gold: str, outcome: Outcome) -> bool:
-        """Return whether the gold failed, changed nothing, and printed nothing but error messages.
-
-        `outcome` is the outcome of the gold, which must be the last action. If the gold printed
-        something, it is executed again with standard error discarded. `2>&1` in a gold makes the
-        error message its answer.
-        """
-        last = self.last
-        if (
-            outcome.changes
-            or outcome.probe
-            or not ends_in_failure(last.exit_code, gold, last.output)
-        ):
-            return False
-        if not last.output.strip():
-            return True
-        self.start_episode()
-        self._clean = False
-        silent = ["bash", "-c", 'eval "$1" 2>/dev/null', "bash", gold]
-        return not self.sandbox.exec("", argv=silent, cwd="/").output.strip()
 
     def gold_outcome(self, gold: str) -> GoldOutcome:
         """Return the outcome after a gold was executed, with the contents of the first files that
@@ -621,10 +561,10 @@ class Workspace:
     def read_texts(self, paths: Sequence[str]) -> dict[str, str]:
         """Return the contents of the first 20 paths, without those that do not exist or are not
         UTF-8 text of at most 4 KiB."""
-        texts = dict[str, str]()
-        for path in paths[:_TEXTS]:
+        texts = {}
+        for path in paths[:20]:
             with suppress(OSError, UnicodeDecodeError):
-                texts[path] = self.sandbox.read(path, limit=_TEXT_BYTES).decode()
+                texts[path] = self.sandbox.read(path, limit=4096).decode()
         return texts
 
     def _read_archive(self, path: str) -> bytes:
@@ -645,12 +585,15 @@ class Workspace:
         """Make the new sandbox first: if that fails, the workspace is unchanged."""
         sandbox = spec.make()
         self.close()
-        self.sandbox, self.spec, self._clean, self._sealed = sandbox, spec, True, ()
+        self.sandbox = sandbox
+        self.spec = spec
+        self._clean = True
+        self._sealed = ()
         self._services = Services(spec.services)
 
     def fork(self, *, live: bool) -> Self:
         """Return a second workspace with this spec, and a live copy of the sandbox or a new one.
-        Raises `ForkError` for a live copy beside services."""
+        Raises `ForkError` for a live copy if the task has services."""
         if live and self.spec.services:
             raise ForkError("the services of a task cannot be copied; use fork(replay=True)")
         other = copy.copy(self)
@@ -660,9 +603,12 @@ class Workspace:
         return other
 
 
-def _script_error(script: str, done: ExecResult) -> DataError:
-    how = "ran out of time" if done.timed_out else f"ended with status {done.exit_code}"
-    return DataError(f"{script} {how}; it printed:\n{done.output[-2000:] or '(nothing)'}")
+def _require_success(script: str, result: ExecResult) -> None:
+    """Raise `DataError` unless a script of the data ended with status 0."""
+    if result.exit_code == 0:
+        return
+    how = "ran out of time" if result.timed_out else f"ended with status {result.exit_code}"
+    raise DataError(f"{script} {how}; it printed:\n{result.output[-2000:] or '(nothing)'}")
 
 
 def execute_gold(workspace: Workspace, gold: str) -> GoldOutcome:
@@ -674,31 +620,3 @@ def execute_gold(workspace: Workspace, gold: str) -> GoldOutcome:
         return workspace.gold_outcome(gold)
 
     return blame_gold(execute, gold)
-
-
-def missing_paths(workspace: Workspace, paths: Sequence[str]) -> list[str]:
-    """Return the `paths` that no existing path begins with although their top-level folder
-    exists."""
-    if not paths:
-        return []
-    result = workspace.sandbox.exec(
-        "", argv=["bash", "-c", _ABSENT, "bash", *sorted(set(paths))], cwd="/"
-    )
-    return result.output.splitlines()
-
-
-def ends_in_failure(status: int | None, gold: str, output: str) -> bool:
-    """Return whether the gold failed.
-
-    Status 1 is an answer if the last command is one like `grep` or `diff`, unless the last line is
-    an error message from that command or from Bash. Any other nonzero status is a failure. The gold
-    is not parsed: in `[ -f x ] && cat x` only `cat` is considered, and status 1 from an earlier
-    command (by `&&`, `set -e` or `pipefail`) is attributed to the last command.
-    """
-    if status != 1:
-        return bool(status)
-    commands = _COMMAND.findall(_NOT_CODE.sub("''", gold))
-    if not commands or commands[-1] not in _ANSWERING:
-        return True
-    complaint = _COMPLAINT.match(output.rstrip("\n").rpartition("\n")[2])
-    return complaint is not None and complaint[1] in (None, commands[-1])

@@ -26,7 +26,7 @@ Not covered: tasks that need a network, and CTF.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
@@ -34,15 +34,20 @@ from typing import get_args
 from intercode.errors import UsageError, did_you_mean
 from intercode.generate import bash, composed, python, repair, sql
 from intercode.generate.draws import Split
-from intercode.generate.families import Family, Place, Question
+from intercode.generate.families import Family, Question
 from intercode.generate.generation import CARD, PROGRESS, Generation, Plan
 from intercode.reading import present
 from intercode.types import Score
 
 FAMILIES: Mapping[str, Family] = {
     family.name: family
-    for module in (bash, repair, sql, python, composed)
-    for family in module.FAMILIES
+    for family in (
+        *bash.FAMILIES,
+        *repair.FAMILIES,
+        *sql.FAMILIES,
+        *python.FAMILIES,
+        *composed.FAMILIES,
+    )
 }
 FEWEST = 10
 MOST_STEPS = 8
@@ -60,19 +65,19 @@ class Generated:
 
     def yields(self) -> dict[str, float]:
         """Return the part of the drafts that was kept, by kind."""
-        return {
-            kind: count / (count + sum(self.dropped.get(kind, {}).values()))
-            for kind, count in self.kept.items()
-        }
+        yields = {}
+        for kind, count in self.kept.items():
+            yields[kind] = count / (count + sum(self.dropped.get(kind, {}).values()))
+        return yields
 
     def unrefuted(self) -> dict[str, str]:
         """Return by kind the mistake that places accepted most often after they grew, where that
         was the fate of most drafts: it may mean what the gold means."""
-        passed = dict[str, str]()
+        passed = {}
         for kind, reasons in self.dropped.items():
             passing = {text: count for text, count in reasons.items() if text.startswith(_PASSES)}
             if sum(passing.values()) > self.kept.get(kind, 0):
-                most = max(passing, key=lambda text: passing[text])
+                most = max(passing, key=passing.__getitem__)
                 passed[kind] = most.removeprefix(_PASSES)
         return passed
 
@@ -109,9 +114,9 @@ def generate(
     that is not empty.
     """
     if name not in FAMILIES:
-        known = ", ".join(FAMILIES)
+        names = ", ".join(FAMILIES)
         raise UsageError(
-            f"no family is named {name!r}; there are {known}{did_you_mean(name, FAMILIES)}"
+            f"no family is named {name!r}; there are {names}{did_you_mean(name, FAMILIES)}"
         )
     if split not in (None, *get_args(Split)):
         raise UsageError(f"no split is named {split!r}; there are {', '.join(get_args(Split))}")
@@ -121,19 +126,16 @@ def generate(
             "split; give more, or one split"
         )
     family, out = FAMILIES[name], Path(out)
-    steps = _steps(family, steps)
-    plan = Plan(family, n, seed, asks, steps, sorted(kinds), split, sorted({*difficulty}))
+    if family.compose:
+        steps = _USUAL_STEPS if steps is None else steps
+    elif steps is not None:
+        able = ", ".join(other.name for other in FAMILIES.values() if other.compose)
+        raise UsageError(f"the tasks of {name} have no steps; those of {able} do")
+    if steps is not None and not 2 <= steps <= MOST_STEPS:
+        raise UsageError(f"steps is {steps}; it has to be from 2 to {MOST_STEPS}")
+    plan = Plan(family, n, seed, asks, steps or 0, sorted(kinds), split, sorted({*difficulty}))
     _require_kinds(plan)
-    if resume and present(out / CARD):
-        raise UsageError(f"{out} is finished; nothing is left to resume")
-    begun = present(out / PROGRESS)
-    if (
-        not (resume and begun)
-        and present(out)
-        and not (present(out) == "folder" and not any(out.iterdir()))
-    ):
-        hint = "resume it, " if begun else ""
-        raise UsageError(f"{out} exists; {hint}name a new folder, or remove it first")
+    _require_new(out, resume)
     out.mkdir(parents=True, exist_ok=True)
     workers = workers or len(os.sched_getaffinity(0))
     generation = Generation(plan, out, workers, on_task, _beyond(family))
@@ -141,13 +143,15 @@ def generate(
     return Generated(generation.splits, generation.kinds, generation.dropped)
 
 
-def _steps(family: Family, steps: int | None) -> int:
-    if family.compose is None and steps is not None:
-        able = [other.name for other in FAMILIES.values() if other.compose]
-        raise UsageError(f"the tasks of {family.name} have no steps; those of {', '.join(able)} do")
-    if steps is not None and not 2 <= steps <= MOST_STEPS:
-        raise UsageError(f"steps is {steps}; it has to be from 2 to {MOST_STEPS}")
-    return (steps or _USUAL_STEPS) if family.compose else 0
+def _require_new(out: Path, resume: bool) -> None:
+    """Raise `UsageError` unless the folder is new or empty, or has a generation to resume."""
+    if resume and present(out / CARD):
+        raise UsageError(f"{out} is finished; nothing is left to resume")
+    begun = present(out / PROGRESS)
+    unused = not present(out) or (present(out) == "folder" and not any(out.iterdir()))
+    if not unused and not (resume and begun):
+        hint = "resume it, " if begun else ""
+        raise UsageError(f"{out} exists; {hint}name a new folder, or remove it first")
 
 
 def _require_kinds(plan: Plan) -> None:
@@ -156,36 +160,43 @@ def _require_kinds(plan: Plan) -> None:
     family = plan.family
     if plan.difficulty and family.compose:
         raise UsageError(f"the difficulty of {family.name} is its number of steps: give steps")
-    levels = sorted({one.difficulty for one in family.questions})
+    levels = sorted({question.difficulty for question in family.questions})
     if wrong := sorted({*plan.difficulty} - {*levels}):
         raise UsageError(
             f"no question of {family.name} has the difficulty {wrong[0]}; "
             f"there are {', '.join(map(str, levels))}"
         )
-    if plan.asks and all(one.held_out for one in replace(plan, difficulty=()).able(family)):
-        able = [
-            other.name for other in FAMILIES.values() if any(map(other.omissions, other.questions))
-        ]
+    if plan.asks and not _kinds(replace(plan, difficulty=()).able(family)):
+        able = []
+        for other in FAMILIES.values():
+            if any(map(other.omissions, other.questions)):
+                able.append(other.name)
         raise UsageError(
             f"the questions of {family.name} cannot leave out {plan.asks} clauses; "
             f"those of {', '.join(able)} can"
         )
-    known = [one.kind for one in family.questions if not one.held_out]
-    if unknown := sorted({*plan.kinds} - {*known}):
+    kinds = _kinds(family.questions)
+    if unknown := sorted({*plan.kinds} - {*kinds}):
         raise UsageError(
-            f"{family.name} has no kind {unknown[0]!r} for training; it has {', '.join(known)}"
+            f"{family.name} has no kind {unknown[0]!r} for training; it has {', '.join(kinds)}"
         )
-    if levels and not any(one.kind in (plan.kinds or known) for one in plan.able(family)):
+    wanted = {*(plan.kinds or kinds)}
+    if levels and wanted.isdisjoint(question.kind for question in plan.able(family)):
         raise UsageError(
             f"no question of {family.name} fits kinds, difficulty and asks at once; give fewer"
         )
+
+
+def _kinds(questions: Sequence[Question]) -> list[str]:
+    """Return the kinds that training can have."""
+    return [question.kind for question in questions if not question.held_out]
 
 
 def _beyond(family: Family) -> Family | None:
     """Return the next family of the same environment, the last tasks of the test split's ladder."""
     if family.compose:
         return None
-    alike = [one for one in FAMILIES.values() if one.env == family.env and not one.compose]
+    alike = [other for other in FAMILIES.values() if other.env == family.env and not other.compose]
     return alike[(alike.index(family) + 1) % len(alike)]
 
 
@@ -195,6 +206,3 @@ def accepts(env: object, task: object, solution: str) -> bool:
     env.step(solution)  # type: ignore[attr-defined]
     score: Score = env.step("submit")[4]["score"]  # type: ignore[attr-defined]
     return score.success
-
-
-__all__ = ["FAMILIES", "Family", "Generated", "Place", "Question", "generate"]

@@ -2,7 +2,7 @@
 
 Each place is a folder `/ROOM/SITE`. A gold of difficulty 1 is one command or a short pipe;
 difficulty 2 needs several steps or less usual options; at difficulty 3 the rule is only in the
-site's file HANDBOOK, or in an index. Beside each thing that a question can ask for, a place has
+site's file HANDBOOK, or in an index. For each thing that a question can ask for, a place has
 others that look like it: names that contain each other, other cases and endings, nested files. No
 name in a tree contains a space. Golds use coreutils, findutils, diffutils, grep, sed, awk (mawk and
 gawk alike), tar and gzip.
@@ -11,9 +11,12 @@ gawk alike), tar and gzip.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from statistics import median_high
 from typing import Any
 
+from intercode.generate.draws import as_text, middle
 from intercode.generate.families import Draw, Family, Parameters, Place
 from intercode.generate.ground import Archive, Compressed, Prose, Rows
 
@@ -35,59 +38,49 @@ ENDINGS = [
 ]
 
 
-def _middle(values: Iterable[int]) -> list[int]:
-    """Return the values without the lowest and the highest third."""
-    ordered = sorted(values)
-    return ordered[len(ordered) // 3 : -(len(ordered) // 3)]
-
-
 # -- bash-files ------------------------------------------------------------------------------------
 
 
-def _prose(draw: Draw, count: int, loud: list[str], marks: tuple[str, str]) -> Prose:
-    """Return the lines of a note, in which the words `loud` are frequent, and two blocks that begin
-    and end with a line that is one of the `marks`."""
-    top, last = marks
-    lines = [draw.line(loud) for _ in range(count)]
-    for place in sorted(draw.sample(range(3, count, 5), 2), reverse=True):
-        lines[place:place] = [top, *(draw.line(loud) for _ in range(3)), last]
-    return Prose("".join(f"{line}\n" for line in lines))
-
-
 def _files_place(draw: Draw, name: str) -> Place:
-    site, (top, last, *loud) = f"{draw.home('desk')}/{name}", draw.nouns(5)
-    texts = {
-        f"{site}/notes/{topic}.txt": _prose(draw, draw.number(16, 60), loud, (top, last))
-        for topic in draw.nouns(5)
-    }
+    """Return a place of notes. The words `loud` are frequent in them, and each has two blocks that
+    begin with the line `top` and end with the line `last`."""
+    site, (top, last, *loud) = draw.home("desk", name), draw.nouns(5)
+    place = Place(name, grows=[f"{site}/notes"])
+    texts = {}
+    for topic in draw.nouns(5):
+        count = draw.number(16, 60)
+        lines = [draw.line(loud) for _ in range(count)]
+        for start in sorted(draw.sample(range(3, count, 5), 2), reverse=True):
+            block = [draw.line(loud), draw.line(loud), draw.line(loud)]
+            lines[start:start] = [top, *block, last]
+        path = f"{site}/notes/{topic}.txt"
+        texts[path] = Prose(as_text(lines))
+        place.write(path, texts[path])
     owners = draw.people(5)
-    place = Place(name, facts={"site": site, "texts": texts, "owners": owners, "loud": loud})
+    place.facts = {"site": site, "texts": texts, "owners": owners, "loud": loud}
     place.facts |= {"top": top, "last": last}
-    for path, text in texts.items():
-        place.write(path, text)
-    place.grows.append(f"{site}/notes")
     least, void = draw.randint(3, 6), draw.choice(loud)
-    owned = "".join(
-        f"The note of {owner} is notes/{path.rpartition('/')[2]}.\n"
-        for owner, path in zip(owners, texts, strict=True)
-    )
+    owned = ""
+    for owner, path in zip(owners, texts, strict=True):
+        owned += f"The note of {owner} is notes/{path.rpartition('/')[2]}.\n"
     place.explain(draw, "bash-files", least=least, word=void, owned=owned)
     return place
 
 
 def _note(draw: Draw, place: Place) -> Parameters:
-    path, text = draw.choice(list(place.facts["texts"].items()))
-    owner = draw.randrange(5)
+    facts, paths = place.facts, list(place.facts["texts"])
+    path, owner = draw.choice(paths), draw.randrange(5)
+    length = facts["texts"][path].count("\n")
     return {
         "path": path,
-        "line": draw.randint(5, text.count("\n") // 2),
-        "half": draw.randint(text.count("\n") // 2, text.count("\n") - 4),
+        "line": draw.randint(5, length // 2),
+        "half": draw.randint(length // 2, length - 4),
         "rank": draw.randint(3, 9),
-        "word": draw.choice(place.facts["loud"]),
-        "new": draw.towns(1)[0].lower(),
-        "owner": place.facts["owners"][owner],
-        "owned": list(place.facts["texts"])[owner],
-        "other": list(place.facts["texts"])[owner - 1],
+        "word": draw.choice(facts["loud"]),
+        "new": draw.folders(1)[0],
+        "owner": facts["owners"][owner],
+        "owned": paths[owner],
+        "other": paths[owner - 1],
     }
 
 
@@ -95,22 +88,22 @@ def _note(draw: Draw, place: Place) -> Parameters:
 
 
 def _find_place(draw: Draw, name: str) -> Place:
-    site, endings = f"{draw.home('yard')}/{name}", draw.sample(ENDINGS, 3)
+    site, endings = draw.home("yard", name), draw.sample(ENDINGS, 3)
     names = draw.nouns(6)
-    one, two, three = names[:3]
-    place = Place(name, facts={"site": site, "endings": endings[:2], "names": names})
-    texts = ["".join(f"{draw.line(names[3:])}\n" for _ in range(n)) for n in (1, 2, 3, 5, 8)]
-    folders = ["", one, f"{one}/{two}", f"{one}/{two}/{three}", two, f"{two}/{one}", three]
+    place = Place(name, facts={"site": site, "endings": endings[:2], "names": names}, grows=[site])
+    texts = [draw.text(count, names[3:]) for count in (1, 2, 3, 5, 8)]
+    folders = ",{0}/,{0}/{1}/,{0}/{1}/{2}/,{1}/,{1}/{0}/,{2}/".format(*names).split(",")
     few = draw.randint(2, 3)
-    counts = [few + 1, *(draw.randint(1, few + 2) for _ in folders[1:])]
+    counts = [few + 1]
+    for _ in folders[1:]:
+        counts.append(draw.randint(1, few + 2))
     for number, folder in enumerate(draw.sample(folders, sum(counts), counts=counts)):
         text, ending = draw.choice(texts), draw.choice(endings)
         file = f"{names[number % 6]}-{draw.randint(2, 99)}.{ending}"
-        place.write("/".join(filter(None, (site, folder, file))), text)
-    place.grows.append(site)
+        place.write(folder + file, text)
     sizes = [len(text.encode()) for text in place.files.values()]
-    limit = draw.limit(_middle(sizes))
-    words = {"ending": endings[0], "one": one, "two": two}
+    limit = draw.limit(middle(sizes, 3))
+    words = {"ending": endings[0], "one": names[0], "two": names[1]}
     place.explain(draw, "bash-find", limit=limit, below=limit - 1, **words)
     place.facts |= {"sizes": sizes, "few": few + draw.randint(0, 1)}
     return place
@@ -118,13 +111,14 @@ def _find_place(draw: Draw, name: str) -> Place:
 
 def _search(draw: Draw, place: Place) -> Parameters:
     ending, second = draw.sample(place.facts["endings"], 2)
+    names = place.facts["names"]
     return {
-        "size": draw.limit(_middle(place.facts["sizes"])),
+        "size": draw.limit(middle(place.facts["sizes"], 3)),
         "ending": ending,
         "second": second,
-        "start": draw.choice(place.facts["names"]),
-        "word": draw.choice(place.facts["names"][3:]),
-        "letters": draw.choice(place.facts["names"][:3]),
+        "start": draw.choice(names),
+        "word": draw.choice(names[3:]),
+        "letters": draw.choice(names[:3]),
         "rank": draw.randint(2, 4),
     }
 
@@ -134,46 +128,53 @@ def _search(draw: Draw, place: Place) -> Parameters:
 MEASURES = ["weight", "volume", "age"]
 
 
+def _numbers(draw: Draw, times: int, *lows: int) -> list[int]:
+    """Return a number for each of `lows`, which is between it and `times` times it."""
+    return [draw.number(low, times * low) for low in lows]
+
+
 def _tables_place(draw: Draw, name: str) -> Place:
-    site, nouns = f"{draw.home('stock')}/{name}", draw.nouns(6)
-    shelves, people = [town.lower() for town in draw.towns(3)], draw.people(2)
-    quantities, prices = (
-        [draw.number(low, 9 * low) for low in (11, 11, 101, 101, 120)] for _ in "12"
-    )
+    site, nouns = draw.home("stock", name), draw.nouns(6)
+    shelves, people = draw.folders(3), draw.people(2)
+    quantities = _numbers(draw, 9, 11, 11, 101, 101, 120)
+    prices = _numbers(draw, 9, 11, 11, 101, 101, 120)
     measures = draw.sample(range(10, 300), 8)
-    codes, ids = draw.sample(range(100, 1000), 6), draw.sample(range(10, 400), 32)
-    rows: tuple[tuple[Any, ...], ...] = tuple(
-        (
+    codes = draw.sample(range(100, 1000), 6)
+    rows = list[tuple[Any, ...]]()
+    for number in draw.sample(range(10, 400), 32):
+        row = [
             number,
             f"{draw.choice(nouns)}-{draw.randint(10, 99)}",
             draw.choice(shelves),
             draw.choice(quantities),
             draw.choice(prices),
-            *(draw.choice(measures) for _ in MEASURES),
-            draw.choices(codes, (5, 5, 4, 3, 2, 2))[0],
-        )
-        for number in ids
-    )
-    names = ("id", "name", "shelf", "qty", "price", "a", "b", "c", "supplier")
+            draw.choice(measures),
+            draw.choice(measures),
+            draw.choice(measures),
+            *draw.choices(codes, (5, 5, 4, 3, 2, 2)),
+        ]
+        rows.append(tuple(row))
     parts = Rows(
-        names, rows, key="id", closed=frozenset({"supplier"}), allows=_positive, spaces=False
+        ("id", "name", "shelf", "qty", "price", "a", "b", "c", "supplier"),
+        tuple(rows),
+        key="id",
+        closed=frozenset({"supplier"}),
+        allows=_positive,
+        spaces=False,
     )
-    both = [f"{people[0]}-{people[1]}", f"{people[1]}-{people[0]}"]
-    persons = zip(codes, [*people, *people, *both], strict=True)
-    suppliers = Rows(("code", "person"), tuple(persons))
-    place = Place(name, facts={"site": site, "path": f"{site}/parts.csv", "people": people})
-    place.write(f"{site}/parts.csv", parts)
-    place.fix(f"{site}/suppliers.csv", suppliers)
-    place.grows.append(site)
-    columns = draw.sample(range(6, 9), 3)
-    place.facts |= dict(zip(MEASURES, columns, strict=True))
+    persons = [*people, *people, "-".join(people), "-".join(reversed(people))]
+    suppliers = Rows(("code", "person"), tuple(zip(codes, persons, strict=True)))
+    path = f"{site}/parts.csv"
+    place = Place(name, facts={"site": site, "path": path, "people": people}, grows=[site])
+    place.write(path, parts)
+    place.fix("suppliers.csv", suppliers)
+    columns = dict(zip(MEASURES, draw.sample(range(6, 9), 3), strict=True))
     column = draw.choice((6, 7))
-    amount = draw.limit(_middle(measures))
-    place.facts["rows"] = rows
-    meanings = "".join(
-        f"In {site}/parts.csv, column {'abc'[column - 6]} is the {measure}.\n"
-        for measure, column in zip(MEASURES, columns, strict=True)
-    )
+    amount = draw.limit(middle(measures, 3))
+    place.facts |= columns | {"rows": parts.rows}
+    meanings = ""
+    for measure, number in columns.items():
+        meanings += f"In {path}, column {'abc'[number - 6]} is the {measure}.\n"
     place.explain(
         draw,
         "bash-tables",
@@ -191,17 +192,18 @@ def _positive(row: Mapping[str, Any]) -> bool:
 
 
 def _row(draw: Draw, place: Place) -> Parameters:
-    rows, measure = place.facts["rows"], draw.choice(MEASURES)
+    facts, measure = place.facts, draw.choice(MEASURES)
+    rows = facts["rows"]
     return {
         "id": draw.choice(rows)[0],
         "shelf": draw.choice(rows)[2],
-        "qty": draw.limit(_middle(row[3] for row in rows)),
-        "price": draw.limit(_middle(row[4] for row in rows)),
+        "qty": draw.limit(middle(map(itemgetter(3), rows), 3)),
+        "price": draw.limit(middle(map(itemgetter(4), rows), 3)),
         "few": draw.randint(2, 4),
-        "person": draw.choice(place.facts["people"]),
+        "person": draw.choice(facts["people"]),
         "measure": measure,
-        "column": place.facts[measure],
-        "other": draw.choice([place.facts[name] for name in MEASURES if name != measure]),
+        "column": facts[measure],
+        "other": draw.choice([facts[name] for name in MEASURES if name != measure]),
     }
 
 
@@ -212,25 +214,25 @@ STATUSES = [200, 404, 301, 500, 403, 400, 503]
 
 def _logs_place(draw: Draw, name: str) -> Place:
     """Return a log whose clients and pages contain each other, as in a subnet and on a site."""
-    site, (one, two, three) = f"{draw.home('gate')}/{name}", draw.nouns(3)
+    site, nouns = draw.home("gate", name), draw.nouns(3)
     net = f"{draw.number(10, 200)}.{draw.randint(10, 99)}"
     clients = [f"10.{net}.{host}" for host in draw.sample(range(2, 24), 3)]
-    clients += [f"{client}{draw.randint(0, 9)}" for client in clients]
-    clients += [f"1{client}" for client in clients[:3]]
-    pages = [f"/{one}", f"/{two}", f"/{three}", f"/{one}/{two}", f"/{two}s", f"/{three}/{one}"]
-    pages += [f"/{two}/{three}", f"/{one}/{three}"]
-    sizes, times = (
-        [draw.number(low, 10 * low) for low in lows]
-        for lows in ((9, 9, 90, 90, 900, 900, 1200), (9, 9, 90, 90, 120, 120))
-    )
+    for client in clients[:3]:
+        clients.append(f"{client}{draw.randint(0, 9)}")
+    for client in clients[:3]:
+        clients.append(f"1{client}")
+    pages = "/{0} /{1} /{2} /{0}/{1} /{1}s /{2}/{0} /{1}/{2} /{0}/{2}".format(*nouns).split()
+    sizes = _numbers(draw, 10, 9, 9, 90, 90, 900, 900, 1200)
+    times = _numbers(draw, 10, 9, 9, 90, 90, 120, 120)
     hours = draw.sample(range(24), 9)
 
     def skewed(items: Sequence[Any]) -> Any:
         return items[min(draw.randrange(len(items)), draw.randrange(len(items)))]
 
-    minutes = sorted(60 * skewed(hours) + draw.randrange(60) for _ in range(90))
-    rows = tuple(
-        (
+    minutes = [60 * skewed(hours) + draw.randrange(60) for _ in range(90)]
+    rows = []
+    for minute in sorted(minutes):
+        row = (
             f"{minute // 60:02}:{minute % 60:02}",
             skewed(clients),
             skewed(pages),
@@ -238,28 +240,27 @@ def _logs_place(draw: Draw, name: str) -> Place:
             draw.choice(sizes),
             draw.choice([*times, *STATUSES]),
         )
-        for minute in minutes
-    )
+        rows.append(row)
     log = Rows(
         ("time", "client", "page", "status", "bytes", "milliseconds"),
-        rows,
+        tuple(rows),
         closed=frozenset({"time", "client", "status"}),
         spaces=False,
         separator=" ",
         allows=_positive,
         sort="time",
     )
-    place = Place(name, facts={"site": site, "path": f"{site}/access.log", "requests": rows})
+    path = f"{site}/access.log"
+    place = Place(name, facts={"site": site, "path": path, "requests": log.rows}, grows=[site])
     place.facts |= {"clients": clients[:3], "pages": pages[:3]}
-    place.write(f"{site}/access.log", log)
-    place.grows.append(site)
-    lists = [f"{site}/{town.lower()}.list" for town in draw.towns(2)]
-    for path, listed in zip(lists, (draw.sample(clients[:3], 2), clients[3:7]), strict=True):
-        place.fix(path, "".join(f"{client}\n" for client in listed))
+    place.write(path, log)
+    robots, decoy = (f"{site}/{folder}.list" for folder in draw.folders(2))
+    place.fix(robots, as_text(draw.sample(clients[:3], 2)))
+    place.fix(decoy, as_text(clients[3:7]))
     than, sign = draw.choice((("more than", ">"), ("at least", ">=")))
-    slow, most = draw.limit(_middle(times)), draw.limit(_middle(sizes))
-    place.facts |= {"robots": lists[0], "decoy": lists[1]}
-    words = {"list": lists[0].rpartition("/")[2], "than": than, "sign": sign}
+    slow, most = draw.limit(middle(times, 3)), draw.limit(middle(sizes, 3))
+    place.facts |= {"robots": robots, "decoy": decoy}
+    words = {"list": robots.rpartition("/")[2], "than": than, "sign": sign}
     place.explain(draw, "bash-logs", slow=slow, most=most, **words)
     return place
 
@@ -270,8 +271,8 @@ def _request(draw: Draw, place: Place) -> Parameters:
         "client": draw.choice(place.facts["clients"]),
         "page": draw.choice(place.facts["pages"]),
         "status": draw.choice(requests)[3],
-        "bytes": draw.limit(_middle(row[4] for row in requests)),
-        "milliseconds": draw.limit(_middle(row[5] for row in requests)),
+        "bytes": draw.limit(middle(map(itemgetter(4), requests), 3)),
+        "milliseconds": draw.limit(middle(map(itemgetter(5), requests), 3)),
         "count": draw.number(3, 30),
     }
 
@@ -289,7 +290,7 @@ def _settings(draw: Draw, keys: list[str], low: int, high: int) -> Rows:
         return draw.choice((draw.randint(10, 99), draw.randint(100, 2500), low, high))
 
     lines = list[tuple[str, str, int | None, str]]()
-    for key in draw.sample(keys, len(keys)):
+    for key in draw.shuffled(keys):
         remark = draw.choice(("", f" # {draw.choice(draw.nouns(3))}"))
         lines += [(f"#{key}", " = ", value(), ""), (key, " = ", value(), remark)]
     for person in draw.people(2):
@@ -307,25 +308,26 @@ def _is_line(line: Mapping[str, Any]) -> bool:
 
 
 def _settings_place(draw: Draw, name: str) -> Place:
-    site, nouns = f"{draw.home('panel')}/{name}", draw.nouns(3)
-    keys = [key for noun in nouns for key in (noun, f"{noun}.max", f"default-{noun}")]
-    units, owners = [town.lower() for town in draw.towns(5)], draw.people(2)
+    site, nouns = draw.home("panel", name), draw.nouns(3)
+    keys = list[str]()
+    for noun in nouns:
+        keys += (noun, f"{noun}.max", f"default-{noun}")
+    units, owners = draw.folders(5), draw.people(2)
     high, low = draw.randint(1300, 1500), draw.randint(92, 98)
     paths = [f"{site}/{unit}.conf" for unit in units]
-    place = Place(name, facts={"site": site, "high": high, "low": low, "keys": nouns})
-    place.facts |= {"paths": paths, "groups": {owners[0]: paths[:3], owners[1]: paths[3:]}}
-    for path in (
-        *paths,
-        f"{site}/.defaults.conf",
-        *(f"{site}/old/{unit}.conf" for unit in units[:3]),
-    ):
+    place = Place(name, grows=[site])
+    place.facts = {"site": site, "high": high, "low": low, "keys": nouns, "paths": paths}
+    place.facts["groups"] = {owners[0]: paths[:3], owners[1]: paths[3:]}
+    older = [f"{site}/old/{unit}.conf" for unit in units[:3]]
+    for path in (*paths, f"{site}/.defaults.conf", *older):
         place.write(path, _settings(draw, keys, low, high))
-    place.grows.append(site)
-    explained = zip(nouns, MEANINGS, strict=True)
+    meanings = ""
+    for key, meaning in zip(nouns, MEANINGS, strict=True):
+        meanings += f"{key} sets the {meaning}.\n"
     place.explain(
         draw,
         "bash-settings",
-        meanings="".join(f"{key} sets the {meaning}.\n" for key, meaning in explained),
+        meanings=meanings,
         one=owners[0],
         ones=", ".join(units[:3]),
         other=owners[1],
@@ -335,18 +337,21 @@ def _settings_place(draw: Draw, name: str) -> Place:
 
 
 def _setting(draw: Draw, place: Place) -> Parameters:
-    keys, meaning = place.facts["keys"], draw.choice(MEANINGS)
-    key = draw.choice(keys)
-    tables = [place.files[f"tree{path}"] for path in place.facts["paths"]]
-    values = [row[2] for rows in tables for row in rows.rows if row[0] == key]
-    path, other = draw.sample(place.facts["paths"], 2)
-    group, members = draw.choice(list(place.facts["groups"].items()))
+    facts = place.facts
+    keys, paths, meaning = facts["keys"], facts["paths"], draw.choice(MEANINGS)
+    key, values = draw.choice(keys), []
+    for path in paths:
+        for row in place.files[f"tree{path}"].rows:
+            if row[0] == key:
+                values.append(row[2])
+    path, other = draw.sample(paths, 2)
+    group, members = draw.choice(list(facts["groups"].items()))
     return {
         "path": path,
         "other": other,
         "key": key,
         "value": draw.number(100, 9000),
-        "limit": sorted(values)[len(values) // 2],
+        "limit": median_high(values),
         "step": draw.number(3, 80),
         "new": draw.people(1)[0].lower(),
         "meaning": meaning,
@@ -362,26 +367,26 @@ STATES = ["open", "paid", "sent", "late", "void"]
 
 
 def _filing_place(draw: Draw, name: str) -> Place:
-    site, topics, endings = f"{draw.home('tray')}/{name}", draw.nouns(3), draw.sample(ENDINGS, 2)
-    homes = [f"{site}/{town.lower()}" for town in draw.towns(3)]
-    place = Place(name, facts={"site": site, "topics": topics, "homes": homes, "endings": endings})
-    states, paths = draw.sample(STATES, 3), list[str]()
+    site, topics, endings = draw.home("tray", name), draw.nouns(3), draw.sample(ENDINGS, 2)
+    homes = [f"{site}/{folder}" for folder in draw.folders(3)]
+    place = Place(name, grows=[f"{site}/inbox"])
+    states, paths = draw.sample(STATES, 3), dict[str, None]()
     for topic in topics:
         for folder in ("", "", "later/"):
             file = f"{topic}-{draw.randint(2, 99)}.{draw.choice(endings)}"
-            lines = ["".join(f"{draw.line()}\n" for _ in range(draw.randint(0, 3)))]
+            lines = [draw.text(draw.randint(0, 3))]
             lines.insert(draw.randrange(2), f"{draw.choice(states)}\n")
             path = f"{site}/inbox/{folder}{file}"
             place.write(path, "".join(lines), program=draw.random() < 0.5)
-            paths += [] if folder else [path]
+            if not folder:
+                paths[path] = None
     for home in homes:
-        place.write(f"{home}/README", f"{draw.line()}\n")
-    place.grows.append(f"{site}/inbox")
-    place.facts |= {"paths": [*dict.fromkeys(paths)], "states": states}
-    belong = "".join(
-        f"Files whose names start with {topic}- belong in {home}.\n"
-        for topic, home in zip(topics, homes, strict=True)
-    )
+        place.write(f"{home}/README", draw.text(1))
+    place.facts = {"site": site, "topics": topics, "homes": homes, "endings": endings}
+    place.facts |= {"paths": [*paths], "states": states}
+    belong = ""
+    for topic, home in zip(topics, homes, strict=True):
+        belong += f"Files whose names start with {topic}- belong in {home}.\n"
     place.explain(draw, "bash-filing", belong=belong, state=states[0], second=states[1])
     return place
 
@@ -403,7 +408,7 @@ def _document(draw: Draw, place: Place) -> Parameters:
         "third": topics[number - 1],
         "ending": draw.choice(facts["endings"]),
         "state": draw.choice(facts["states"]),
-        "size": draw.limit(_middle(sizes)),
+        "size": draw.limit(middle(sizes, 3)),
         "new": draw.people(1)[0].lower(),
     }
 
@@ -412,37 +417,36 @@ def _document(draw: Draw, place: Place) -> Parameters:
 
 
 def _archives_place(draw: Draw, name: str) -> Place:
-    site, endings, labels = f"{draw.home('vault')}/{name}", draw.sample(ENDINGS, 2), draw.people(3)
+    site, endings, labels = draw.home("vault", name), draw.sample(ENDINGS, 2), draw.people(3)
     topics, words, (inner, *nouns) = draw.nouns(3), draw.nouns(3), draw.nouns(4)
 
     def text() -> Prose:
-        return Prose("".join(f"{draw.line(words)}\n" for _ in range(draw.randint(4, 8))))
+        return Prose(draw.text(draw.randint(4, 8), words))
 
     place = Place(name, facts={"site": site, "endings": endings, "labels": labels, "words": words})
-    packs = dict[str, Archive]()
+    packs = {}
     for topic in topics:
-        members = {
-            f"{folder}/{noun}-{draw.randint(2, 3)}.{draw.choice(endings)}": text()
-            for folder in (topic, f"{topic}/{inner}")
-            for noun in nouns
-        }
+        members = {}
+        for folder in (topic, f"{topic}/{inner}"):
+            for noun in nouns:
+                member = f"{folder}/{noun}-{draw.randint(2, 3)}.{draw.choice(endings)}"
+                members[member] = text()
         path = f"{site}/packs/{topic}.tar.gz"
         packs[path] = Archive(members)
         place.write(path, packs[path])
         for member, content in members.items():
-            place.write(f"{site}/loose/{member}", content)
-    place.write(f"{site}/packs/.{topics[0]}.tar.gz", packs[f"{site}/packs/{topics[0]}.tar.gz"])
-    logs = [f"{site}/logs/{town.lower()}.txt.gz" for town in draw.towns(2)]
+            place.write(f"loose/{member}", content)
+    place.write(f"packs/.{topics[0]}.tar.gz", packs[f"{site}/packs/{topics[0]}.tar.gz"])
+    logs = [f"{site}/logs/{folder}.txt.gz" for folder in draw.folders(2)]
     for path in logs:
         place.write(path, Compressed(text()))
-    place.write(f"{site}/out/README", f"{draw.line()}\n")
-    place.grows += [f"{site}/packs", f"{site}/logs"]
+    place.write("out/README", draw.text(1))
+    place.grows = [f"{site}/packs", f"{site}/logs"]
     place.facts |= {"packs": packs, "logs": logs, "topics": topics, "inner": inner}
     place.facts["draft"] = endings[0]
-    owned = "".join(
-        f"The archive of {label} is packs/{topic}.tar.gz.\n"
-        for label, topic in zip(labels, topics, strict=True)
-    )
+    owned = ""
+    for label, topic in zip(labels, topics, strict=True):
+        owned += f"The archive of {label} is packs/{topic}.tar.gz.\n"
     place.explain(draw, "bash-archives", owned=owned)
     return place
 
@@ -475,41 +479,47 @@ _LONGER = ["mjs", "mts", "zsh", "qmd", "tpl", "yml", "erb", "slog", "ipy", "xcsv
 
 
 def _compare_place(draw: Draw, name: str) -> Place:
-    site, longer = f"{draw.home('mirror')}/{name}", draw.choice(_LONGER)
+    site, longer = draw.home("mirror", name), draw.choice(_LONGER)
     ending = longer[1:]
-    sides = [f"{site}/{town.lower()}" for town in draw.towns(2)]
-    place = Place(name, facts={"site": site, "ending": ending, "sides": sides})
+    sides = [f"{site}/{folder}" for folder in draw.folders(2)]
+    place = Place(name, facts={"site": site, "ending": ending, "sides": sides}, grows=[site])
     often = draw.nouns(4)
     lines = [f"{draw.line(often)}\n" for _ in range(9)]
     text, other = "".join(lines[:5]), "".join([*lines[3:7], lines[2].upper()])
     pairs = [(text, text), (Prose(text), Prose(other)), (lines[-1], ""), ("", lines[-1])]
-    more = [(lines[0], text), (text, lines[0]), (lines[1], ""), ("", lines[1])]
-    visible = [("", end) for end in (ending, longer, ending.upper(), f"{ending}.bak")]
-    for start, end in (*visible, (".", ending), ("old/", ending)):
-        some = [*pairs, *more] if end in (ending, longer) and not start else pairs
-        for noun, pair in zip(draw.nouns(len(some)), some, strict=True):
+    long = [*pairs, (lines[0], text), (text, lines[0]), (lines[1], ""), ("", lines[1])]
+    for start, end, contents in (
+        ("", ending, long),
+        ("", longer, long),
+        ("", ending.upper(), pairs),
+        ("", f"{ending}.bak", pairs),
+        (".", ending, pairs),
+        ("old/", ending, pairs),
+    ):
+        for noun, pair in zip(draw.nouns(len(contents)), contents, strict=True):
             for side, content in zip(sides, pair, strict=True):
                 if content:
                     place.write(f"{side}/{start}{noun}.{end}", content)
-    place.grows.append(site)
     place.facts |= {"original": sides[0], "backup": sides[1]}
     place.explain(draw, "bash-compare", letter=draw.choice("ghijklmno"))
     return place
 
 
 def _pair(draw: Draw, place: Place) -> Parameters:
-    one, other = draw.sample(place.facts["sides"], 2)
+    side, other = draw.sample(place.facts["sides"], 2)
     ending = f".{place.facts['ending']}"
-    shared = {
-        path.removeprefix(f"tree{one}/"): text
-        for path, text in place.files.items()
-        if path.endswith(ending) and path.replace(one, other) in place.files
-    }
-    visible = [file for file in shared if "/" not in file and not file.startswith(".")]
-    file = draw.choice([file for file in visible if isinstance(shared[file], Prose)])
-    same = [file for file in visible if place.files[f"tree{other}/{file}"] == shared[file]]
-    path = draw.choice([file for file in same if not isinstance(shared[file], Prose)])
-    return {"one": one, "other": other, "path": f"{one}/{path}", "file": file}
+    proses, same = [], []
+    for path, text in place.files.items():
+        file = path.removeprefix(f"tree{side}/")
+        twin = place.files.get(path.replace(side, other))
+        if twin is None or not file.endswith(ending) or "/" in file or file.startswith("."):
+            continue
+        if isinstance(text, Prose):
+            proses.append(file)
+        elif text == twin:
+            same.append(file)
+    file, path = draw.choice(proses), draw.choice(same)
+    return {"one": side, "other": other, "path": f"{side}/{path}", "file": file}
 
 
 FAMILIES = (

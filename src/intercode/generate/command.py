@@ -71,13 +71,9 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 def data_generate(
     family: str,
     n: int,
-    asks: int,
-    steps: int | None,
     split: Literal["train", "test"] | None,
-    difficulty: tuple[int, ...],
-    seed: int,
     out: str,
-    resume: bool,
+    **options: Any,
 ) -> None:
     """Generate tasks of FAMILY, with files or databases and solutions.
 
@@ -88,16 +84,7 @@ def data_generate(
 
     with bar("generating", n, quiet=False) as advance:
         generated = generate(
-            family,
-            n=n,
-            seed=seed,
-            asks=asks,
-            steps=steps,
-            split=split,
-            difficulty=difficulty,
-            out=out,
-            resume=resume,
-            on_task=lambda: advance("generating"),
+            family, n=n, split=split, out=out, on_task=lambda: advance("generating"), **options
         )
     splits = [f"{count} tasks of the split {split}" for split, count in generated.splits.items()]
     click.echo(f"{out}: {', '.join(splits)}")

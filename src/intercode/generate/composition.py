@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from intercode.generate.draws import read_toml
+from intercode.generate.draws import Texts, among, read_toml
 from intercode.generate.families import Draw, Parameters, Place, Question, fill
 from intercode.generate.mutants import limit_mutants
 
@@ -54,22 +54,22 @@ class Primitive:
     name: str
     takes: str
     gives: str
-    says: Sequence[str]
+    says: Texts
     gold: str
-    wrong: Sequence[str] = ()
-    options: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    wrong: Texts = ()
+    options: Mapping[str, Sequence[Texts]] = field(default_factory=dict)
     material: str = ""
     held_out: bool = False
 
 
 @dataclass(frozen=True)
 class Digest:
-    """A key made from a result: `of` names a function of `DIGESTS`, `types` are the results that
-    it is for."""
+    """A key made from a result: `of` is a case of `_key_of`, `types` are the results that it is
+    for."""
 
-    says: Sequence[str]
+    says: Texts
     of: str
-    types: Sequence[str]
+    types: Texts
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Form:
     """A place for instructions under keys; `write` names a function of the language's `writers`.
     In `says`, <key> stands for the words of a digest."""
 
-    says: Sequence[str]
+    says: Texts
     write: str
 
 
@@ -100,27 +100,9 @@ class Instruction:
 
 
 Chain = tuple[str, ...]
-Writer = Callable[[Draw, Place, Mapping[str, Instruction]], Parameters]
+Entries = Mapping[str, Instruction]
+Writer = Callable[[Draw, Place, Entries], Parameters]
 """Writes the instructions by their keys, and returns the parameters of the form's `says`."""
-
-
-def _first(lines: Sequence[str]) -> str:
-    return lines[0].split()[0].rpartition("/")[2]
-
-
-DIGESTS: Mapping[str, Callable[[str], str]] = {
-    "count": lambda text: str(len(text.splitlines())),
-    "first": lambda text: _first(text.splitlines()),
-    "last": lambda text: _first(text.splitlines()[-1:]),
-    "third": lambda text: _first(text.splitlines()[2:3]),
-    "value": str.strip,
-    "sum": lambda text: str(abs(sum(int(line.split()[-1]) for line in text.splitlines()))),
-    "largest": lambda text: str(max(int(line.split()[-1]) for line in text.splitlines())),
-    "first_value": lambda text: text.splitlines()[0].split()[-1],
-    "md5": lambda text: hashlib.md5(text.encode()).hexdigest()[:6],
-    "size": lambda text: str(len(text.encode())),
-}
-"""Functions from the text of a result to a key; they may raise `ValueError` or `IndexError`."""
 
 
 class Language:
@@ -140,10 +122,10 @@ class Language:
         self.primitives = [Primitive(name, **entry) for name, entry in data["primitives"].items()]
         self.digests = [Digest(**entry) for entry in data["digests"].values()]
         self.forms = [Form(**entry) for entry in data["forms"].values()]
-        self.queries: Sequence[str] = data["queries"]
+        self.queries: Texts = data["queries"]
         self.types: Mapping[str, str] = data.get("types", {})
         """A regular expression for each line of a result, by type."""
-        self.mistaken: Sequence[str] = ()
+        self.mistaken: Texts = ()
         """The texts of results of earlier mistakes, which the next material should tell apart."""
 
     def place(self, draw: Draw, name: str) -> Place:
@@ -172,12 +154,14 @@ class Language:
         """Return a key that looks like this one."""
         if key.isdigit():
             return str(int(key) + draw.choice((-2, -1, 1, 2, 10)))
+        if place.data and key.isalpha():
+            return str(draw.choice(place.data["whos"]))
         position = draw.randrange(len(key))
         return key[:position] + draw.choice("abcdef0123456789") + key[position + 1 :]
 
     def finish(self, draw: Draw, place: Place, first: Instruction) -> None:
         """Write the first instruction where the query says, and all that is still missing."""
-        raise NotImplementedError
+        place.write(place.facts["start"], text_of(draw, first))
 
 
 # -- walks -----------------------------------------------------------------------------------------
@@ -198,17 +182,17 @@ def draw_walk(
     gives. Half of the compositions of the test split are held out, none of the train split."""
     held_out = draw.split == "test" and draw.random() < 0.5
     while True:
-        walk, given = list[Primitive](), begin
+        walk, takes = list[Primitive](), begin
         while len(walk) < steps:
-            fits = [
-                one
-                for one in primitives
-                if one.takes == given and one not in walk and (held_out or not one.held_out)
-            ]
+            fits = []
+            for primitive in primitives:
+                allowed = held_out or not primitive.held_out
+                if allowed and primitive.takes == takes and primitive not in walk:
+                    fits.append(primitive)
             if not fits:
                 break
             walk.append(draw.choice(fits))
-            given = walk[-1].gives
+            takes = walk[-1].gives
         if len(walk) == steps and is_held_out(walk) == held_out:
             return walk
 
@@ -218,14 +202,15 @@ def draw_walk(
 
 def instruct(draw: Draw, primitive: Primitive, parameters: Parameters) -> Instruction:
     """Return an instruction with one value of each parameter and option."""
-    values = {
-        name: draw.choice(value) if isinstance(value, list) else value
-        for name, value in parameters.items()
-    }
-    pairs = {name: draw.choice(options) for name, options in primitive.options.items()}
-    words = values | {name: fill(pair[0], values) for name, pair in pairs.items()}
-    code = values | {name: fill(pair[1], values) for name, pair in pairs.items()}
-    code |= {f"wrong_{name}": fill(pair[-1], values) for name, pair in pairs.items()}
+    values = dict(parameters)
+    for name, value in parameters.items():
+        if isinstance(value, list):
+            values[name] = draw.choice(value)
+    words, code = dict(values), dict(values)
+    for name, options in primitive.options.items():
+        option = draw.choice(options)
+        words[name], code[name] = fill(option[0], values), fill(option[1], values)
+        code[f"wrong_{name}"] = fill(option[-1], values)
     wrong = tuple(fill(text, code) for text in primitive.wrong)
     task = fill(draw.choice(primitive.says), words)
     return Instruction(task, fill(primitive.gold, code), wrong)
@@ -233,87 +218,74 @@ def instruct(draw: Draw, primitive: Primitive, parameters: Parameters) -> Instru
 
 @dataclass
 class _Step:
-    """A step that was executed: `mistaken` are the results of its mistakes, `parameters` those from
-    which decoys are drawn."""
-
-    primitive: Primitive
-    instruction: Instruction
-    result: Result
-    mistaken: list[Result]
-    parameters: Parameters
-
-
-@dataclass(frozen=True)
-class _State:
-    """The place after a step; by step, the chains of the mistakes that still differ from the gold;
-    and the texts of their results."""
+    """A step that was executed; the first of a list is the start, which is no step."""
 
     place: Place
+    """The place with the step's material."""
+    primitive: Primitive
+    instruction: Instruction
+    result: Result = Result("")
+    parameters: Parameters = field(default_factory=dict)
+    """The parameters from which decoys are drawn."""
+    mistaken: Sequence[Result] = ()
+    """The results of the mistakes of this step."""
     mistakes: Sequence[Sequence[Chain]] = ()
-    texts: Sequence[str] = ()
+    """By step, the chains of the mistakes that still differ from the gold."""
+    texts: Texts = ()
+    """The texts of the results of these chains."""
 
 
-@dataclass
-class _Composition:
-    """The steps so far. There is a state before the first step, and one after each."""
+def _add(draw: Draw, language: Language, steps: list[_Step], primitive: Primitive) -> str:
+    """Add a step to the steps so far. Return the reason if it cannot be added, "" if it is."""
+    before = steps[-1]
+    place = before.place
+    place = replace(place, files=dict(place.files), programs=set(place.programs))
+    language.mistaken = before.texts
+    parameters = language.material(draw, place, primitive, before.result.text)
+    if isinstance(parameters, str):
+        return parameters
+    instruction = instruct(draw, primitive, parameters)
+    chain, gold = _chain(steps), instruction.gold
+    limits = {(*chain, mistake): is_value for mistake, is_value in limit_mutants(gold)}
+    wrong = [(*chain, mistake) for mistake in instruction.wrong]
+    earlier = [[(*mistake, gold) for mistake in chains] for chains in before.mistakes]
+    chains = [*limits, *wrong, *itertools.chain(*earlier)]
+    result, *results = language.run(place, [(*chain, gold), *chains])
+    if result is None or result == before.result or not _is_sound(language, primitive, result):
+        return "its result is empty, too long, not of its type, or the one before"
+    outcomes = dict(zip(chains, results, strict=True))
+    differing = [mistake for mistake in chains if outcomes[mistake] != result]
+    if any(is_value and limit not in differing for limit, is_value in limits.items()):
+        return "no value is at a limit"
+    telling = among(wrong, differing)
+    telling.sort(key=lambda mistake: _lines(outcomes[mistake]) == _lines(result))
+    mistakes = []
+    for chains in earlier:
+        mistakes.append(among(chains, differing)[:1])
+    if not telling or mistakes.count([]) > len(mistakes) * LOST:
+        return "a mistake has no effect"
+    skipped = telling[1:2]
+    if chain:
+        skipped = [chain]
+    mistakes.append([telling[0], *skipped])
+    mistakes += [[limit] for limit in among(limits, differing)]
+    step = _Step(place, primitive, instruction, result, parameters)
+    step.mistaken = [*filter(None, map(outcomes.get, telling))]
+    step.mistakes = mistakes
+    alive = filter(None, map(outcomes.get, itertools.chain(*mistakes)))
+    step.texts = [outcome.text for outcome in alive]
+    steps.append(step)
+    return ""
 
-    language: Language
-    states: list[_State]
-    steps: list[_Step] = field(default_factory=list)
 
-    @property
-    def chain(self) -> Chain:
-        return tuple(step.instruction.gold for step in self.steps)
+def _chain(steps: Sequence[_Step]) -> Chain:
+    return tuple(step.instruction.gold for step in steps[1:])
 
-    def add(self, draw: Draw, primitive: Primitive) -> str:
-        """Add a step; return the reason if it cannot be added, "" if it is."""
-        before = self.steps[-1].result if self.steps else Result("")
-        state = self.states[-1]
-        place = replace(
-            state.place, files=dict(state.place.files), programs=set(state.place.programs)
-        )
-        self.language.mistaken = state.texts
-        parameters = self.language.material(draw, place, primitive, before.text)
-        if isinstance(parameters, str):
-            return parameters
-        instruction = instruct(draw, primitive, parameters)
-        chain, gold = self.chain, instruction.gold
-        limits = {(*chain, mistake): known for mistake, known in limit_mutants(gold)}
-        wrong = [(*chain, mistake) for mistake in instruction.wrong]
-        carried = [[(*mistake, gold) for mistake in chains] for chains in state.mistakes]
-        chains = [*limits, *wrong, *(mistake for listed in carried for mistake in listed)]
-        result, *others = self.language.run(place, [(*chain, gold), *chains])
-        if result is None or result == before or not self._is_sound(primitive, result):
-            return "its result is empty, too long, not of its type, or the one before"
-        outcomes = dict(zip(chains, others, strict=True))
-        alive = [[one for one in listed if outcomes[one] != result][:1] for listed in carried]
-        missed = [mistake for mistake in limits if outcomes[mistake] == result]
-        if any(map(limits.get, missed)):
-            return "no value is at a limit"
-        telling = [mistake for mistake in wrong if outcomes[mistake] != result]
-        telling.sort(key=lambda mistake: _lines(outcomes[mistake]) == _lines(result))
-        if not telling or sum(not listed for listed in alive) > len(alive) * LOST:
-            return "a mistake has no effect"
-        skipped = [chain] if chain else []
-        alive += [
-            [telling[0], *(skipped or telling[1:2])],
-            *([one] for one in limits if one not in missed),
-        ]
-        mistaken = [outcome for outcome in map(outcomes.get, telling) if outcome]
-        results = (outcomes.get(mistake) for listed in alive for mistake in listed)
-        self.steps.append(_Step(primitive, instruction, result, mistaken, parameters))
-        self.states.append(_State(place, alive, [one.text for one in results if one]))
-        return ""
 
-    def _is_sound(self, primitive: Primitive, result: Result) -> bool:
-        lines = result.text.splitlines()
-        line = self.language.types.get(primitive.gives, ".+")
-        return 0 < len(lines) <= MOST_LINES and all(re.fullmatch(line, one) for one in lines)
-
-    def remove(self) -> None:
-        """Remove the last step."""
-        self.steps.pop()
-        self.states.pop()
+def _is_sound(language: Language, primitive: Primitive, result: Result) -> bool:
+    lines = result.text.splitlines()
+    form = language.types.get(primitive.gives, ".+")
+    return 0 < len(lines) <= MOST_LINES and all(re.fullmatch(form, line) for line in lines)
 
 
 def _lines(result: Result | None) -> set[str]:
@@ -326,10 +298,40 @@ def _lines(result: Result | None) -> set[str]:
 def key_of(digest: Digest, text: str) -> str:
     """Return the key of a result, "" if it has none of this kind."""
     try:
-        key = DIGESTS[digest.of](text)
+        key = _key_of(digest.of, text)
     except (ValueError, IndexError):
         return ""
     return key if KEY.fullmatch(key) else ""
+
+
+def _key_of(kind: str, text: str) -> str:
+    lines = text.splitlines()
+    ends = (line.split()[-1] for line in lines)
+    match kind:
+        case "count":
+            return str(len(lines))
+        case "first":
+            return _name_in(lines[0])
+        case "last":
+            return _name_in(lines[-1])
+        case "third":
+            return _name_in(lines[2])
+        case "value":
+            return text.strip()
+        case "sum":
+            return str(abs(sum(map(int, ends))))
+        case "largest":
+            return str(max(map(int, ends)))
+        case "first_value":
+            return lines[0].split()[-1]
+        case "md5":
+            return hashlib.md5(text.encode()).hexdigest()[:6]
+        case _:  # size
+            return str(len(text.encode()))
+
+
+def _name_in(line: str) -> str:
+    return line.split()[0].rpartition("/")[2]
 
 
 def _draw_digest(
@@ -337,14 +339,20 @@ def _draw_digest(
 ) -> tuple[Digest, str, list[str]] | None:
     """Return a digest that tells a step's result from one of its mistakes, its key, and the keys of
     the mistakes."""
-    fits = [digest for digest in digests if step.primitive.gives in digest.types]
-    for digest in draw.sample(fits, len(fits)):
-        key = key_of(digest, step.result.text)
-        keys = [key_of(digest, mistake.text) for mistake in step.mistaken]
-        others = [other for other in keys if other and other.lower() != key.lower()]
-        if key and (others or all(one.text == step.result.text for one in step.mistaken)):
-            return digest, key, others
+    text = step.result.text
+    for digest in draw.shuffled(_for_type(digests, step.primitive.gives)):
+        key, wrong = key_of(digest, text), list[str]()
+        for mistake in step.mistaken:
+            other = key_of(digest, mistake.text)
+            if other and other.lower() != key.lower():
+                wrong.append(other)
+        if key and (wrong or all(mistake.text == text for mistake in step.mistaken)):
+            return digest, key, wrong
     return None
+
+
+def _for_type(digests: Sequence[Digest], type: str) -> list[Digest]:
+    return [digest for digest in digests if type in digest.types]
 
 
 @dataclass
@@ -362,22 +370,25 @@ class _Leads:
         return the words that say where it is, or "" if no key tells mistakes."""
         if (drawn := _draw_digest(self.draw, self.language.digests, step)) is None:
             return ""
-        digest, key, others = drawn
+        digest, key, wrong = drawn
         near = [self.language.near(self.draw, self.place, key) for _ in range(4)]
         entries = dict[str, Instruction]()
-        choices = self._choices(step, after)
-        gold = after.instruction.gold if after else ""
-        for other in [key, *others, *near] if choices else ():
-            if KEY.fullmatch(other) and other.lower() not in map(str.lower, entries):
-                decoys = [self._decoy(choices) for _ in range(TRIES)]
-                entries.update((other, one) for one in decoys if one.gold != gold)
+        choices, gold = self._choices(step, after), ""
+        if after:
+            gold = after.instruction.gold
+        for other in (key, *wrong, *near):
+            if choices and KEY.fullmatch(other) and other.lower() not in map(str.lower, entries):
+                for _ in range(TRIES):
+                    decoy = self._decoy(choices)
+                    if decoy.gold != gold:
+                        entries[other] = decoy
         if after:
             entries[key] = after.instruction
         if len(entries) < FEWEST:
             return ""
         form = self.draw.choice(self.language.forms)
-        order = {other: entries[other] for other in self.draw.sample(list(entries), len(entries))}
-        parameters = self.language.writers[form.write](self.draw, self.place, order)
+        shuffled = dict(self.draw.shuffled(entries.items()))
+        parameters = self.language.writers[form.write](self.draw, self.place, shuffled)
         self.leads.append(fill(self.draw.choice(form.says), {**parameters, "key": "<key>"}))
         return self._with_key(self.leads[-1], digest)
 
@@ -388,7 +399,7 @@ class _Leads:
     def _decoy(self, choices: Sequence[tuple[Primitive, Parameters]]) -> Instruction:
         """Return an instruction that leads to one of the later ones, or nowhere."""
         primitive, parameters = self.draw.choice(choices)
-        digests = [one for one in self.language.digests if primitive.gives in one.types]
+        digests = _for_type(self.language.digests, primitive.gives)
         lead = self.draw.choice([self.draw.choice(LAST), *self.leads[-3:]])
         lead = self._with_key(lead, self.draw.choice(digests))
         return replace(instruct(self.draw, primitive, parameters), next=lead)
@@ -396,21 +407,27 @@ class _Leads:
     def _choices(self, step: _Step, after: _Step | None) -> list[tuple[Primitive, Parameters]]:
         """Return the primitives of decoys with their parameters: those that need no other material
         than the step after, and one with material of its own."""
-        draw = self.draw
-        materials = {after.primitive.material: after.parameters} if after else {}
-        fits = [
-            one
-            for one in self.language.primitives
-            if one.takes == step.primitive.gives and (draw.split == "test" or not one.held_out)
-        ]
-        fits = draw.sample(fits, len(fits))
-        new = [one for one in fits if one.material and one.material not in materials]
-        choices = [(after.primitive, after.parameters)] if after else []
-        for primitive in [*new[:1], *(one for one in fits if one not in new)][:5]:
+        choices = []
+        materials = {}
+        if after:
+            choices = [(after.primitive, after.parameters)]
+            materials[after.primitive.material] = after.parameters
+        fits = []
+        for primitive in self.language.primitives:
+            allowed = self.draw.split == "test" or not primitive.held_out
+            if allowed and primitive.takes == step.primitive.gives:
+                fits.append(primitive)
+        old, new = list[Primitive](), list[Primitive]()
+        for primitive in self.draw.shuffled(fits):
+            if primitive.material and primitive.material not in materials:
+                new.append(primitive)
+            else:
+                old.append(primitive)
+        for primitive in [*new[:1], *old][:5]:
             parameters: Parameters | str = materials.get(primitive.material, "")
             if not parameters:
                 before = step.result.text
-                parameters = self.language.material(draw, self.place, primitive, before)
+                parameters = self.language.material(self.draw, self.place, primitive, before)
             if not isinstance(parameters, str):
                 choices.append((primitive, parameters))
         return choices
@@ -424,33 +441,32 @@ def compose(
 ) -> tuple[Place, Question] | str:
     """Return a place and its one question, or the reason why this walk has none."""
     walk = walk or draw_walk(draw, language.primitives, steps, language.begin)
-    composition = _Composition(language, [_State(language.place(draw, name))])
+    trail = [_Step(language.place(draw, name), walk[0], Instruction("", ""))]
     for _ in range(TRIES * len(walk)):
-        primitive = walk[len(composition.steps)]
-        reason = composition.add(draw, primitive)
-        if len(composition.steps) == len(walk):
+        primitive = walk[len(trail) - 1]
+        reason = _add(draw, language, trail, primitive)
+        if len(trail) > len(walk):
             break
-        while reason and composition.steps and draw.random() < BACK:
-            composition.remove()
+        while reason and len(trail) > 1 and draw.random() < BACK:
+            trail.pop()
     else:
         return f"{primitive.name}: {reason or 'the step before was drawn too often'}"
-    place, done = composition.states[-1].place, composition.steps
+    last, chain = trail[-1], _chain(trail)
+    place = last.place
     leads = _Leads(draw, language, place)
-    leads.lead(done[-1], None)
-    done[-1].instruction = replace(done[-1].instruction, next=draw.choice(LAST))
-    for step, after in reversed(list(itertools.pairwise(done))):
+    leads.lead(last, None)
+    last.instruction = replace(last.instruction, next=draw.choice(LAST))
+    for step, after in reversed([*itertools.pairwise(trail[1:])]):
         if not (lead := leads.lead(step, after)):
             return f"{step.primitive.name}: no key tells its mistakes"
         step.instruction = replace(step.instruction, next=lead)
-    first = done[0].instruction
-    language.finish(draw, place, first)
-    mistakes = [chain for chains in composition.states[-1].mistakes for chain in chains]
+    language.finish(draw, place, trail[1].instruction)
     return place, Question(
         kind="+".join(primitive.name for primitive in walk),
         difficulty=steps,
-        gold=language.gold(place, composition.chain),
+        gold=language.gold(place, chain),
         query=[fill(draw.choice(language.queries), place.facts)],
-        wrong=[language.gold(place, chain) for chain in mistakes],
+        wrong=[language.gold(place, mistake) for mistake in itertools.chain(*last.mistakes)],
         held_out=is_held_out(walk),
     )
 
@@ -462,17 +478,22 @@ def text_of(draw: Draw, instruction: Instruction) -> str:
     """Return an instruction as a text: sentences, a list, fields or JSON."""
     task, lead = instruction.task, instruction.next
     label, after = draw.choice((("Task", "Next"), ("Do", "Then"), ("step", "next"), ("job", "go")))
-    return draw.choice(
-        (
-            f"{task} {lead}\n",
-            f"{task}\n{lead}\n",
-            f"1. {task}\n2. {lead}\n",
-            f"- {task}\n- {lead}\n",
-            f"{label}: {task}\n{after}: {lead}\n",
-            f"{after}: {lead}\n{label}: {task}\n",
-            json.dumps({label.lower(): task, after.lower(): lead}, indent=2) + "\n",
-        )
-    )
+    form = draw.choice(_TEXTS)
+    if not form:
+        return json.dumps({label.lower(): task, after.lower(): lead}, indent=2) + "\n"
+    return form.format(task=task, lead=lead, label=label, after=after)
+
+
+_TEXTS = (
+    "{task} {lead}\n",
+    "{task}\n{lead}\n",
+    "1. {task}\n2. {lead}\n",
+    "- {task}\n- {lead}\n",
+    "{label}: {task}\n{after}: {lead}\n",
+    "{after}: {lead}\n{label}: {task}\n",
+    "",
+)
+"""Forms of the text of an instruction, of which the empty one is JSON."""
 
 
 def as_lines(rows: Sequence[Sequence[Any]], separator: str) -> str:

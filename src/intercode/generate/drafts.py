@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from intercode.generate.draws import Draw, Parameters
-from intercode.generate.families import (
-    FORMS,
-    Family,
-    Omission,
-    Place,
-    Question,
-    fill,
-)
+from intercode.generate.draws import Draw, Parameters, Split, Texts
+from intercode.generate.families import FORMS, Family, Place, Question, fill
 from intercode.generate.mutants import MUTANTS, NORMAL
 
 RULES_SHOWN = 1 / 3
@@ -50,7 +43,7 @@ class Draft:
     record: Record
     question: Question
     parameters: Parameters
-    mistakes: Sequence[str]
+    mistakes: Texts
     keys: frozenset[str]
 
     @property
@@ -66,74 +59,77 @@ def draft(draw: Draw, family: Family, place: Place, wanted: Wanted, asks: int) -
     assert question
     parameters = {**place.facts, **family.draw(draw, place)}
     drawn, changed = _choose(draw, question, distance)
-    chosen = {name: [fill(text, parameters) for text in texts] for name, texts in drawn.items()}
-    code = {**parameters, **{name: code for name, (_, code, *_) in chosen.items()}}
-    code |= {f"wrong_{name}": wrong for name, (_, _, *rest) in chosen.items() for wrong in rest}
-    words = (draw.choice(question.query), draw.choice(FORMS[question.form]))
-    omissions = draw.sample(family.omissions(question), asks) if asks else []
-    told = {**parameters, **{name: words for name, (words, *_) in chosen.items()}}
-    hidden = {omission.choice: fill(omission.hidden, parameters) for omission in omissions}
-    query = fill(" ".join(filter(None, words)), {**told, **hidden})
-    facets = [_facet(omission, told) for omission in omissions]
-    gold = fill(question.gold, code)
-    others = [
-        fill(question.gold, {**code, name: fill(value[1], parameters)})
-        for name in hidden
-        for value in question.choices[name]
-        if value != drawn[name]
-    ]
-    guess = {name: fill(question.choices[name][0][1], parameters) for name in hidden}
-    replies = [facet["reply"] for facet in facets]
+    words, code, wrong = dict(parameters), dict(parameters), Parameters()
+    for name, texts in drawn.items():
+        words[name], code[name], *mistake = [fill(text, parameters) for text in texts]
+        for text in mistake:
+            wrong[f"wrong_{name}"] = text
+    code |= wrong
+    sentences = (draw.choice(question.query), draw.choice(FORMS[question.form]))
+    omissions = draw.sample(family.omissions(question), asks)
+    clear, guess, guesses = dict(words), dict(code), list[str]()
+    facets, replies = list[Record](), list[str]()
+    for omission in omissions:
+        name = omission.choice
+        words[name] = fill(omission.hidden, parameters)
+        reply = fill(omission.reply, clear)
+        replies.append(reply[:1].upper() + reply[1:])
+        facets.append({"name": name, "asks": list(omission.asks), "reply": replies[-1]})
+        values = question.choices[name]
+        guess[name] = fill(values[0][1], parameters)
+        for value in values:
+            if value != drawn[name]:
+                other = {**code, name: fill(value[1], parameters)}
+                guesses.append(fill(question.gold, other))
+    query, gold = fill(" ".join(filter(None, sentences)), words), fill(question.gold, code)
     shown = question.difficulty == 3 and draw.random() < RULES_SHOWN
-    record = {
-        "query": f"{query}\n\n{place.rules.strip()}" if shown else query,
-        "gold": gold,
-        "split": draw.split,
-        "difficulty": question.difficulty,
-        "family": family.name,
-        "kind": "/".join((question.kind, *changed)),
-        **_distance(draw, distance),
-        **({"rule_shown": True} if shown else {}),
-        "place": place.name,
-        **({"db": parameters["db"]} if "db" in parameters else {}),
-        **({"path": parameters["path"]} if "<path>" in question.gold else {}),
-        **({"facets": facets} if facets else {}),
-        **({"unclarified": fill(question.gold, {**code, **guess})} if hidden else {}),
-    }
-    return Draft(
-        wanted.label,
-        record,
-        question,
-        code,
-        [*others, *mistakes(family, question, gold, code)],
-        frozenset({" ".join((query, *replies)).lower(), f"{place.name} {gold}"}),
-    )
+    record = _record(family, question, draw.split, distance)
+    record |= {"query": query, "gold": gold, "kind": "/".join((question.kind, *changed))}
+    if shown:
+        record["query"] += f"\n\n{place.rules.strip()}"
+        record["rule_shown"] = True
+    _add_place(record, place)
+    if "<path>" in question.gold:
+        record["path"] = parameters["path"]
+    if facets:
+        record |= {"facets": facets, "unclarified": fill(question.gold, guess)}
+    refused = [*guesses, *mistakes(family, question, gold, code)]
+    keys = frozenset({" ".join((query, *replies)).lower(), f"{place.name} {gold}"})
+    return Draft(wanted.label, record, question, code, refused, keys)
 
 
-def composed(family: Family, place: Place, question: Question, split: str) -> Draft:
+def composed(family: Family, place: Place, question: Question, split: Split) -> Draft:
     """Return a task that was composed for its place."""
-    record = {
+    distance = NEW_KIND if question.held_out else KNOWN
+    record = _record(family, question, split, distance)
+    _add_place(record, place)
+    parameters = {**place.facts, "inputs": ()}
+    if family.env == "python":
+        parameters["inputs"] = place.data["inputs"]
+    keys = frozenset({question.gold})
+    return Draft(Wanted(None).label, record, question, parameters, question.wrong, keys)
+
+
+def _record(family: Family, question: Question, split: Split, distance: int) -> Record:
+    record: Record = {
         "query": question.query[0],
         "gold": question.gold,
         "split": split,
         "difficulty": question.difficulty,
         "family": family.name,
         "kind": question.kind,
-        **({"distance": NEW_KIND if question.held_out else KNOWN} if split == "test" else {}),
-        **({"held_out": True} if question.held_out else {}),
-        "place": place.name,
-        **({"db": place.facts["db"]} if "db" in place.facts else {}),
     }
-    keys = frozenset({question.gold})
-    inputs = place.data["inputs"] if family.env == "python" else ()
-    parameters = {**place.facts, "inputs": inputs}
-    return Draft(Wanted(None).label, record, question, parameters, question.wrong, keys)
+    if split == "test":
+        record["distance"] = distance
+        if distance >= NEW_KIND:
+            record["held_out"] = True
+    return record
 
 
-def _distance(draw: Draw, distance: int) -> Record:
-    if draw.split == "train":
-        return {}
-    return {"distance": distance, **({"held_out": True} if distance >= NEW_KIND else {})}
+def _add_place(record: Record, place: Place) -> None:
+    record["place"] = place.name
+    if "db" in place.facts:
+        record["db"] = place.facts["db"]
 
 
 def reserved(question: Question) -> list[str]:
@@ -142,17 +138,21 @@ def reserved(question: Question) -> list[str]:
     return [name for name, values in question.choices.items() if len(values) > 2]
 
 
-def _choose(
-    draw: Draw, question: Question, distance: int
-) -> tuple[dict[str, Sequence[str]], list[str]]:
+def _choose(draw: Draw, question: Question, distance: int) -> tuple[dict[str, Texts], list[str]]:
     """Return a value for each choice, and the names of those that have a value which training does
     not have."""
     names = reserved(question)
-    new = draw.sample(names, distance) if distance in (ONE_CHANGED, TWO_CHANGED) else []
-    chosen = dict[str, Sequence[str]]()
+    new = []
+    if distance in (ONE_CHANGED, TWO_CHANGED):
+        new = draw.sample(names, distance)
+    chosen = {}
     for name, values in question.choices.items():
-        usual = values[:-1] if name in names else values
-        chosen[name] = values[-1] if name in new else draw.choice(usual)
+        if name in new:
+            chosen[name] = values[-1]
+        elif name in names:
+            chosen[name] = draw.choice(values[:-1])
+        else:
+            chosen[name] = draw.choice(values)
     return chosen, sorted(new)
 
 
@@ -160,18 +160,13 @@ def mistakes(
     family: Family, question: Question, gold: str, parameters: Parameters
 ) -> Iterator[str]:
     """Yield the solutions that the reward has to refuse."""
-    normal = NORMAL[family.env]
-    yield from (fill(solution, parameters) for solution in question.wrong)
-    texts = (question.gold, *question.equivalents)
-    same = (normal(fill(text, parameters)) for text in texts)
-    seen = {" ".join(text.split()) for text in same}
+    for solution in question.wrong:
+        yield fill(solution, parameters)
+    seen = set[str]()
+    for text in (question.gold, *question.equivalents):
+        seen.add(" ".join(NORMAL[family.env](fill(text, parameters)).split()))
     for mutant in MUTANTS[family.env](gold):
-        if (form := " ".join(mutant.split())) not in seen:
+        form = " ".join(mutant.split())
+        if form not in seen:
             seen.add(form)
             yield mutant
-
-
-def _facet(omission: Omission, parameters: Parameters) -> Record:
-    reply = fill(omission.reply, parameters)
-    reply = reply[:1].upper() + reply[1:]
-    return {"name": omission.choice, "asks": list(omission.asks), "reply": reply}

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import random
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 Split = Literal["train", "test"]
 Parameters = dict[str, Any]
+Texts = Sequence[str]
 Item = TypeVar("Item")
 
 
@@ -24,7 +26,12 @@ def read_toml(name: str) -> Mapping[str, Any]:
     return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text("utf-8"))
 
 
-_WORDS = {name: words.split() for name, words in read_toml("words").items()}
+def word_lists(table: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the words of each text in a table, by its key."""
+    return {key: text.split() for key, text in table.items() if isinstance(text, str)}
+
+
+_WORDS = word_lists(read_toml("words"))
 _PHRASES = [
     "{} and {} have to be checked before the next {}.",
     "The {} of the {} was moved to another {}.",
@@ -39,6 +46,33 @@ _PHRASES = [
 ]
 
 
+def as_text(lines: Iterable[object]) -> str:
+    """Return a text with one line for each item."""
+    return "".join(f"{line}\n" for line in lines)
+
+
+def among(items: Iterable[Item], pool: Container[object]) -> list[Item]:
+    """Return the items that are in the pool."""
+    return [item for item in items if item in pool]
+
+
+def without(items: Iterable[Item], pool: Container[object]) -> list[Item]:
+    """Return the items that are not in the pool."""
+    return [item for item in items if item not in pool]
+
+
+def of_type(kind: type[Item], values: Iterable[object]) -> list[Item]:
+    """Return the values of a type."""
+    return [value for value in values if isinstance(value, kind)]
+
+
+def middle(values: Iterable[int], part: int) -> list[int]:
+    """Return the values without the lowest and the highest third, fifth or other part."""
+    ordered = sorted(values)
+    cut = len(ordered) // part
+    return ordered[cut : len(ordered) - cut]
+
+
 class Draw(random.Random):
     """Random numbers for one split. Values that `word`, `words`, `number`, `limit` and `sites`
     draw for one split are never drawn for the other."""
@@ -48,10 +82,10 @@ class Draw(random.Random):
         super().__init__(f"{seed} {split}")
         self.split: Split = split
         self.real = real
-        self._words = {
-            name: self.part(_WORDS[f"real_{name}" if real else name])
-            for name in ("nouns", "people", "towns")
-        }
+        self._kind = "real_" if real else ""
+        self._words = {}
+        for name in ("nouns", "people", "towns"):
+            self._words[name] = self.part(_WORDS[self._kind + name])
 
     def nouns(self, count: int) -> list[str]:
         """Return different words in lower case, in random order; likewise `people`, `towns`."""
@@ -63,25 +97,43 @@ class Draw(random.Random):
     def towns(self, count: int) -> list[str]:
         return self.sample(self._words["towns"], count)
 
-    def line(self, often: Sequence[str] = ()) -> str:
-        """Return a line of text, with the words `often` among others."""
-        words = self._words["nouns"]
-        drawn = [
-            self.choice(often if often and self.random() < 0.4 else words)
-            for _ in range(self.randint(2, 9))
-        ]
-        if not self.real:
-            return " ".join(drawn)
-        return self.choice(_PHRASES).format(*drawn, *drawn)
+    def folders(self, count: int) -> list[str]:
+        """Return different names of folders: towns in lower case."""
+        return [*map(str.lower, self.towns(count))]
 
-    def home(self, plain: str) -> str:
-        """Return the folder of places: the plain one, or one where people have such things."""
-        return f"/{self.choice(_WORDS['real_roots'])}" if self.real else f"/{plain}"
+    def shuffled(self, items: Iterable[Item]) -> list[Item]:
+        items = list(items)
+        return self.sample(items, len(items))
+
+    def line(self, often: Texts = ()) -> str:
+        """Return a line of text, with the words `often` among others."""
+        drawn = []
+        for _ in range(self.randint(2, 9)):
+            pool = self._words["nouns"]
+            if often and self.random() < 0.4:
+                pool = often
+            drawn.append(self.choice(pool))
+        if self.real:
+            return self.choice(_PHRASES).format(*drawn, *drawn)
+        return " ".join(drawn)
+
+    def text(self, count: int, often: Texts = ()) -> str:
+        """Return a text of so many lines, see `line`."""
+        return as_text(self.line(often) for _ in range(count))
+
+    def home(self, plain: str, name: str) -> str:
+        """Return the path of a place: in the plain folder, or in one where people have such
+        things."""
+        if self.real:
+            plain = self.choice(_WORDS["real_roots"])
+        return f"/{plain}/{name}"
 
     def part(self, items: Sequence[Item]) -> Sequence[Item]:
         """Return this split's part of a list: the last fifth for the test split, else the rest."""
         cut = len(items) * 4 // 5
-        return items[cut:] if self.split == "test" else items[:cut]
+        if self.split == "test":
+            return items[cut:]
+        return items[:cut]
 
     def word(self, items: Sequence[Item]) -> Item:
         return self.choice(self.part(items))
@@ -94,24 +146,30 @@ class Draw(random.Random):
         """Return a number from low to high: from the upper fifth of the range for the test split,
         else from below it."""
         cut = low + (high - low) * 4 // 5
-        return self.randint(cut + 1, high) if self.split == "test" else self.randint(low, cut)
+        if self.split == "test":
+            return self.randint(cut + 1, high)
+        return self.randint(low, cut)
 
     def limit(self, values: Iterable[int]) -> int:
-        """Return one of the values (0 if there are none) or, less often, a number beside one.
+        """Return one of the values (0 if there are none) or, less often, a number next to one.
         For the test split it leaves 4 when it is divided by 5, else it does not, so that both
         splits have limits from the whole range."""
         values = list(values) or [0]
-        beside = [value + step for value in values for step in (-2, -1, 1, 2)]
-        exact, beside = (
-            [value for value in numbers if (value % 5 == 4) is (self.split == "test")]
-            for numbers in (values, beside)
-        )
-        return self.choice(beside if beside and self.random() < 0.2 else exact or beside)
+        near = list[int]()
+        for value in values:
+            near += (value - 2, value - 1, value + 1, value + 2)
+        exact, near = list(filter(self._fits, values)), list(filter(self._fits, near))
+        if near and self.random() < 0.2:
+            return self.choice(near)
+        return self.choice(exact or near)
+
+    def _fits(self, number: int) -> bool:
+        return (number % 5 == 4) is (self.split == "test")
 
     def sites(self) -> Iterator[str]:
         """Yield different names of places: over 16,000 for training, 4,000 for the test split."""
-        kind = "real_" if self.real else ""
-        firsts, seconds = self.part(_WORDS[f"{kind}sites"]), _WORDS[f"{kind}kinds"]
-        names = [f"{first}-{second}" for first in firsts for second in seconds]
-        yield from self.sample(names, len(names))
-        yield from (f"{name}-{second}" for second in seconds for name in names)
+        seconds = _WORDS[f"{self._kind}kinds"]
+        names = [*map("-".join, product(self.part(_WORDS[f"{self._kind}sites"]), seconds))]
+        yield from self.shuffled(names)
+        for second, name in product(seconds, names):
+            yield f"{name}-{second}"

@@ -15,14 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePosixPath
+from posixpath import join
 from typing import Any, Literal
 
-from intercode.env import GoldRun
 from intercode.generate.draws import Draw as Draw
 from intercode.generate.draws import Parameters as Parameters
 from intercode.generate.draws import Split as Split
-from intercode.generate.draws import read_toml
+from intercode.generate.draws import Texts, among, read_toml, without
 from intercode.generate.ground import Inputs, Rows, bytes_of, grow_files
+from intercode.types import GoldRun
 
 
 @dataclass
@@ -49,14 +50,18 @@ class Place:
     tables: dict[str, Rows] = field(default_factory=dict)
 
     def write(self, path: str, content: Any, *, program: bool = False) -> None:
-        """Add a file of the tree; `path` is absolute."""
-        self.files[f"tree{path}"] = content
+        """Add a file of the tree; `path` is absolute, or below the site."""
+        name = self._name(path)
+        self.files[name] = content
         if program:
-            self.programs.add(f"tree{path}")
+            self.programs.add(name)
+
+    def _name(self, path: str) -> str:
+        return f"tree{join(self.facts.get('site', '/'), path)}"
 
     def link(self, path: str, target: str) -> None:
-        """Add a symbolic link of the tree, which may lead nowhere; `path` is absolute."""
-        self.files[f"tree{path}"] = PurePosixPath(target)
+        """Add a symbolic link of the tree, which may lead nowhere; for `path` see `write`."""
+        self.write(path, PurePosixPath(target))
 
     def explain(self, draw: Draw, family: str, **words: object) -> None:
         """Add the HANDBOOK of a family, in which <NAME> stands for one of the words, for a fact or
@@ -66,49 +71,54 @@ class Place:
         for name, values in entry.get("choices", {}).items():
             parts = zip((name, f"{name}_code", f"{name}_wrong"), draw.choice(values), strict=False)
             words |= {key: fill(part, words) for key, part in parts}
-        self.facts |= {name: fill(code, words) for name, code in entry.get("facts", {}).items()}
+        for name, code in entry.get("facts", {}).items():
+            self.facts[name] = fill(code, words)
         self.write_rules(fill(entry["text"], words))
 
     def write_rules(self, rules: str) -> None:
         """Add the HANDBOOK, which does not change."""
         self.rules = rules
-        self.fix(f"{self.facts['site']}/HANDBOOK", rules)
+        self.fix("HANDBOOK", rules)
 
     def fix(self, path: str, content: Any, *, program: bool = False) -> None:
         """Add a file of the tree that does not change when the place grows."""
         self.write(path, content, program=program)
-        self.fixed.add(f"tree{path}")
+        self.fixed.add(self._name(path))
 
-    def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Place:
+    def grown(self, draw: Draw, near: Texts, known: Texts) -> Place:
         """Return a copy with one small change near some words, where the words `known` are."""
         if self.tables:
             return self._with_rows(draw, near, known)
         named = [folder for folder in self.grows if any(folder in word for word in known)]
         folder = f"tree{draw.choice(named or self.grows)}/"
-        inside = {
-            path.removeprefix(folder): content
-            for path, content in self.files.items()
-            if path.startswith(folder) and path not in self.fixed
-        }
-        grown = grow_files(draw, inside, near, known)
-        new = {folder + path: content for path, content in grown.items()}
-        new = {path: content for path, content in new.items() if path not in self.fixed}
-        return replace(self, files={**self.files, **new})
+        inside = {}
+        for path, content in self.files.items():
+            if path.startswith(folder) and path not in self.fixed:
+                inside[path.removeprefix(folder)] = content
+        files = dict(self.files)
+        for name, content in grow_files(draw, inside, near, known).items():
+            if folder + name not in self.fixed:
+                files[folder + name] = content
+        return replace(self, files=files)
 
-    def _with_rows(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Place:
-        tables = {name: rows for name, rows in self.tables.items() if name not in self.fixed}
-        asked = [name for name in tables if name in known] or [*tables]
-        named = [name for name, rows in tables.items() if {*rows.columns} & {*near}]
-        name = draw.choice(named if named and draw.random() < 0.6 else asked)
+    def _with_rows(self, draw: Draw, near: Texts, known: Texts) -> Place:
+        tables = without(self.tables, self.fixed)
+        candidates = among(tables, known) or tables
+        named = [name for name in tables if {*self.tables[name].columns} & {*near}]
+        if named and draw.random() < 0.6:
+            candidates = named
+        name = draw.choice(candidates)
         rows = self.tables[name]
         ids, pointed = dict[str, list[Any]](), list[int]()
-        for column, other in rows.refers.items():
-            whole = self.tables[other]
+        for column, table in rows.refers.items():
+            whole = self.tables[table]
             ids[column] = whole.column("id")
             marked = {ids[column][place] for place in whole.places(known)}
-            pointed += [n for n, value in enumerate(rows.column(column)) if value in marked]
+            for place, value in enumerate(rows.column(column)):
+                if value in marked:
+                    pointed.append(place)
             if marked and draw.random() < 0.4:
-                ids[column] = [id for id in ids[column] if id in marked]
+                ids[column] = among(ids[column], marked)
         grown = rows.grown(draw, near, known, ids, pointed)
         return replace(self, tables={**self.tables, name: grown})
 
@@ -118,10 +128,10 @@ class Place:
         if self.tables:
             tables = (rows.statements(name) for name, rows in self.tables.items())
             files[f"databases/{self.facts['db']}.sql"] = "\n".join(tables)
-        return {
-            path: content if isinstance(content, PurePosixPath) else bytes_of(content)
-            for path, content in files.items()
-        }
+        for path, content in files.items():
+            if not isinstance(content, PurePosixPath):
+                files[path] = bytes_of(content)
+        return files
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +148,13 @@ class Question:
     kind: str
     difficulty: int
     gold: str
-    query: Sequence[str]
+    query: Texts
     form: str = ""
-    choices: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
-    wrong: Sequence[str] = ()
-    equivalents: Sequence[str] = ()
+    choices: Mapping[str, Sequence[Texts]] = field(default_factory=dict)
+    wrong: Texts = ()
+    equivalents: Texts = ()
     held_out: bool = False
-    examples: Sequence[str] = ()
+    examples: Texts = ()
     """The arguments of calls of a Python function, each a tuple in Python with <parameters>."""
     allows: str = "True"
     """An expression in Python that says of the arguments whether the function takes them."""
@@ -158,25 +168,9 @@ class Omission:
 
     choice: str
     hidden: str
-    asks: Sequence[str]
+    asks: Texts
     reply: str
-    kinds: Sequence[str] = ()
-
-
-def outcome_of(gold: str, run: GoldRun) -> str:
-    """Return what a Bash gold printed and changed, "" for nothing."""
-    (outcome,) = run.evidence if isinstance(run.evidence, list) and run.evidence else (None,)
-    return repr(outcome) if outcome and (outcome.output.strip() or outcome.changes) else ""
-
-
-def rows_of(gold: str, run: GoldRun) -> str:
-    """Return the rows of an SQL gold, "" for none."""
-    return "" if run.summary == "[]" else run.summary
-
-
-def text_of(gold: str, run: GoldRun) -> str:
-    """Return the text of a gold, which counts as the answer of a Python task."""
-    return gold
+    kinds: Texts = ()
 
 
 @dataclass(frozen=True)
@@ -186,9 +180,8 @@ class Family:
     `place` makes a place from a name; `draw` returns the parameters of one task that are not facts
     of the place. `inputs` returns the first inputs of a Python task's tests from its question and
     parameters. A data folder has one place for every `tasks_per_place` tasks, of which at most one
-    has difficulty 3. `answer` returns the answer of a gold that was executed, or "" if there is
-    none. A family with `compose` has no questions: it returns the `composition.Language` of its
-    tasks, given a function that returns a trial.
+    has difficulty 3. A family with `compose` has no questions: it returns the
+    `composition.Language` of its tasks, given a function that returns a trial.
     """
 
     name: str
@@ -198,7 +191,6 @@ class Family:
     draw: Callable[[Draw, Place], Parameters] = lambda draw, place: {}
     inputs: Callable[[Draw, Question, Parameters], Inputs] | None = None
     tasks_per_place: int = 4
-    answer: Callable[[str, GoldRun], str] = outcome_of
     compose: Callable[..., Any] | None = None
 
     @cached_property
@@ -208,22 +200,36 @@ class Family:
         questions = read_toml(f"questions/{self.name}")
         return [Question(kind, **fields) for kind, fields in questions.items()]
 
+    def answer(self, gold: str, run: GoldRun) -> str:
+        """Return the answer of a gold that was executed, "" if there is none: what a Bash gold
+        printed and changed, the rows of an SQL gold, and the text of a Python gold itself."""
+        if self.env == "python":
+            return gold
+        if self.env == "sql":
+            return "" if run.summary == "[]" else run.summary
+        if not isinstance(run.evidence, list) or not run.evidence:
+            return ""
+        (outcome,) = run.evidence
+        if outcome and (outcome.output.strip() or outcome.changes):
+            return repr(outcome)
+        return ""
+
     def omissions(self, question: Question) -> list[Omission]:
         """Return the clauses that a question can leave out: those with so many values that a guess
         fails more often than not."""
-        first = dict[str, Omission]()
+        first = {}
         for fields in read_toml("asks").get(self.name, ()):
             omission = Omission(**fields)
             values = question.choices.get(omission.choice, ())
-            if len(values) >= FEWEST_VALUES and question.kind in (
-                omission.kinds or [question.kind]
-            ):
-                first.setdefault(omission.choice, omission)
+            if len(values) < FEWEST_VALUES or omission.choice in first:
+                continue
+            if not omission.kinds or question.kind in omission.kinds:
+                first[omission.choice] = omission
         return list(first.values())
 
 
 FEWEST_VALUES = 3
-FORMS: Mapping[str, Sequence[str]] = {
+FORMS: Mapping[str, Texts] = {
     "": ("",),
     "number": ("Print the number only.", "Print only the number."),
     "text": ("Print nothing else.", "Print only that."),
@@ -242,9 +248,10 @@ def fill(text: str, parameters: Parameters) -> str:
 
 
 def with_placeholders(text: str, parameters: Parameters) -> str:
-    """Return the text with <NAME> for each longer value of a parameter, to count texts alike."""
+    """Replace longer values of parameters by <NAME>, so that texts that differ only in values count
+    as equal."""
     values = {str(value): name for name, value in parameters.items() if len(str(value)) > 1}
-    known = "|".join(map(re.escape, sorted(values, key=len, reverse=True)))
+    longest_first = "|".join(map(re.escape, sorted(values, key=len, reverse=True)))
     return re.sub(
-        rf"\b(?:{known})\b|(?<![\w/])(?:{known})\b", lambda match: f"<{values[match[0]]}>", text
+        rf"(?:\b|(?<![\w/]))(?:{longest_first})\b", lambda match: f"<{values[match[0]]}>", text
     )

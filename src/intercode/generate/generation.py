@@ -23,11 +23,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
 from math import ceil
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
 from intercode import __version__
-from intercode.env import GoldRun
 from intercode.envs import prepare
 from intercode.errors import UsageError
 from intercode.generate.composition import compose
@@ -50,6 +50,7 @@ from intercode.generate.grower import NEUTRAL, grow
 from intercode.generate.judges import SHOWN, bash_judge, fewer, python_judge, sql_judge, write_tests
 from intercode.generate.trial import Trial
 from intercode.reading import present
+from intercode.types import GoldRun
 from intercode.validate.check import in_envs
 
 SHARE = 0.03
@@ -90,19 +91,15 @@ class Plan:
 
     @property
     def facts(self) -> dict[str, Any]:
-        optional = {
+        facts = {"family": self.family.name, "n": self.n, "seed": self.seed}
+        optional: dict[str, Any] = {
             "asks": self.asks,
             "steps": self.steps,
-            "kinds": sorted(self.kinds),
+            "kinds": self.kinds,
             "split": self.split,
-            "difficulty": sorted(self.difficulty),
+            "difficulty": self.difficulty,
         }
-        return {
-            "family": self.family.name,
-            "n": self.n,
-            "seed": self.seed,
-            **{name: value for name, value in optional.items() if value},
-        }
+        return facts | {name: value for name, value in optional.items() if value}
 
     @property
     def sizes(self) -> dict[Split, int]:
@@ -119,12 +116,15 @@ class Plan:
     def able(self, family: Family) -> list[Question]:
         """Return the questions of a family that have a wanted difficulty and can leave out as many
         clauses as are asked for."""
-        return [
-            one
-            for one in family.questions
-            if len(family.omissions(one)) >= self.asks
-            and (not self.difficulty or one.difficulty in self.difficulty)
-        ]
+        able = []
+        for question in family.questions:
+            wanted = not self.difficulty or question.difficulty in self.difficulty
+            if wanted and len(family.omissions(question)) >= self.asks:
+                able.append(question)
+        return able
+
+
+Key = tuple[Split, Wanted]
 
 
 @dataclass(frozen=True)
@@ -148,11 +148,10 @@ class Work:
 
     def line(self) -> dict[str, Any]:
         """Return what `progress.jsonl` keeps."""
-        tasks = [
-            {"wanted": drafted.wanted, "answer": answer, "keys": sorted(drafted.keys)}
-            | {"record": drafted.record}
-            for drafted, answer in zip(self.drafts, self.answers, strict=True)
-        ]
+        tasks = []
+        for drafted, answer in zip(self.drafts, self.answers, strict=True):
+            task = {"wanted": drafted.wanted, "answer": answer, "keys": sorted(drafted.keys)}
+            tasks.append({**task, "record": drafted.record})
         return {"unit": self.unit.number, "tasks": tasks, "dropped": self.dropped}
 
 
@@ -162,23 +161,29 @@ def share_out(plan: Plan, split: Split, beyond: Family | None) -> list[Wanted]:
     size = plan.sizes[split]
     if plan.family.compose:
         return [Wanted(None)] * size
-    able = [one for one in plan.able(plan.family) if not plan.kinds or one.kind in plan.kinds]
-    known = [one for one in able if not one.held_out]
-    rungs: dict[int, list[Wanted]] = {KNOWN: [Wanted(one) for one in known]}
-    if split == "test" and not plan.kinds:
-        for distance in (ONE_CHANGED, TWO_CHANGED):
-            fit = [one for one in known if len(reserved(one)) >= distance]
-            rungs[distance] = [Wanted(one, distance) for one in fit]
-        rungs[NEW_KIND] = [Wanted(one, NEW_KIND) for one in able if one.held_out]
-        easy = [one for one in plan.able(beyond) if one.difficulty < 3] if beyond else []
-        rungs[NEW_FAMILY] = [Wanted(one, NEW_FAMILY) for one in easy if not one.held_out]
-    rungs = {distance: wanted for distance, wanted in rungs.items() if wanted}
-    total = sum(LADDER[distance] for distance in rungs)
+    rungs: dict[int, list[Wanted]] = {distance: [] for distance in LADDER}
+    for question in plan.able(plan.family):
+        if plan.kinds and question.kind not in plan.kinds:
+            continue
+        if question.held_out:
+            rungs[NEW_KIND].append(Wanted(question, NEW_KIND))
+            continue
+        for distance in (KNOWN, ONE_CHANGED, TWO_CHANGED):
+            if len(reserved(question)) >= distance:
+                rungs[distance].append(Wanted(question, distance))
+    if beyond:
+        for question in plan.able(beyond):
+            if question.difficulty < 3 and not question.held_out:
+                rungs[NEW_FAMILY].append(Wanted(question, NEW_FAMILY))
+    if split == "train" or plan.kinds:
+        rungs = {KNOWN: rungs[KNOWN]}
+    total = sum(LADDER[distance] for distance, wanted in rungs.items() if wanted)
     shared, before = list[Wanted](), 0.0
     for distance, wanted in rungs.items():
-        upto = before + LADDER[distance] / total * size
-        shared += islice(cycle(wanted), round(upto) - round(before))
-        before = upto
+        if wanted:
+            upto = before + LADDER[distance] / total * size
+            shared += islice(cycle(wanted), round(upto) - round(before))
+            before = upto
     return shared
 
 
@@ -195,135 +200,146 @@ class Generation:
     ) -> None:
         self.plan, self.folder, self.workers = plan, folder, workers
         self.on_task, self.beyond = on_task, beyond
-        self.names = {
-            (split, unit): plan.draw(unit, split).sites()
-            for split in get_args(Split)
-            for unit in (0, 1)
-        }
+        self.names = {}
+        for split in get_args(Split):
+            for unit in (0, 1):
+                self.names[split, unit] = plan.draw(unit, split).sites()
+        self.wanted = Counter[Key]()
+        for split in plan.sizes:
+            for wanted in share_out(plan, split, beyond):
+                self.wanted[split, wanted] += 1
         self.units = 0
         self.tasks = list[Record]()
         self.kept = Counter[tuple[str, str]]()
         """The number of tasks by split and label of what was wanted."""
-        self.exhausted = set[tuple[str, Wanted]]()
+        self.exhausted = set[Key]()
         self.kinds = Counter[str]()
-        self.answers = {split: Counter[str]() for split in plan.sizes}
+        self.answers = defaultdict[str, Counter[str]](Counter)
         self.dropped = defaultdict[str, Counter[str]](Counter)
         self.seen = set[str]()
         self._local, self._stack = threading.local(), ExitStack()
 
     def run(self) -> None:
         """Write the folder."""
-        wanted = {split: Counter(share_out(self.plan, split, self.beyond)) for split in self.sizes}
-        self._require_names(wanted)
-        done = self._read_progress()
-        fruitless = Counter[tuple[str, Wanted]]()
+        self._require_names()
+        finished = self._read_progress()
+        fruitless = Counter[Key]()
         with self._stack, ThreadPoolExecutor(self.workers) as pool:
-            while missing := self._missing(wanted):
+            while missing := self._missing():
                 units = list(self._units(missing))
                 for start in range(0, len(units), BATCH):
-                    self._work_on(units[start : start + BATCH], pool, done)
-                still = self._missing(wanted)
-                for key, count in missing.items():
-                    fruitless[key] = fruitless[key] + 1 if still.get(key) == count else 0
-                    if self._is_exhausted(*key, fruitless[key]):
-                        self._share_again(wanted[key[0]], *key)
+                    self._work_on(units[start : start + BATCH], pool, finished)
+                still = self._missing()
+                for (split, wanted), count in missing.items():
+                    key = split, wanted
+                    fruitless[key] += 1
+                    if still.get(key) != count:
+                        fruitless[key] = 0
+                    none = not self.kept[split, wanted.label]
+                    if fruitless[key] == PATIENCE or (
+                        none and self.dropped[wanted.kind].total() >= TRIES
+                    ):
+                        self._share_again(split, wanted)
         self._finish()
 
     @property
-    def sizes(self) -> dict[Split, int]:
-        return self.plan.sizes
-
-    @property
     def splits(self) -> Counter[str]:
-        return Counter(task["split"] for task in self.tasks)
+        return Counter(map(itemgetter("split"), self.tasks))
 
     # -- rounds ------------------------------------------------------------------------------------
 
-    def _require_names(self, wanted: Mapping[Split, Counter[Wanted]]) -> None:
+    def _require_names(self) -> None:
         """Raise `UsageError` if there are too few names for the places of so many tasks."""
-        for split, counts in wanted.items():
-            hard = sum(count for one, count in counts.items() if _is_hard(one))
-            places = max(hard, counts.total() // self.plan.family.tasks_per_place)
-            names = sum(1 for unit in (0, 1) for _ in self.plan.draw(unit, split).sites())
+        for split, size in self.plan.sizes.items():
+            hard = 0
+            for (where, wanted), count in self.wanted.items():
+                if where == split and _is_hard(wanted):
+                    hard += count
+            places = max(hard, size // self.plan.family.tasks_per_place)
+            names = 0
+            for unit in (0, 1):
+                names += len([*self.plan.draw(unit, split).sites()])
             if places > names:
                 raise UsageError(
                     f"{self.plan.n} tasks need {places} places, and there are {names} names; "
                     "give a smaller n"
                 )
 
-    def _missing(self, wanted: Mapping[Split, Counter[Wanted]]) -> dict[tuple[Split, Wanted], int]:
-        return {
-            (split, one): count - self.kept[split, one.label]
-            for split, counts in wanted.items()
-            for one, count in counts.items()
-            if self.kept[split, one.label] < count
-        }
+    def _missing(self) -> dict[Key, int]:
+        missing = {}
+        for (split, wanted), count in self.wanted.items():
+            count -= self.kept[split, wanted.label]
+            if count > 0:
+                missing[split, wanted] = count
+        return missing
 
-    def _is_exhausted(self, split: str, wanted: Wanted, fruitless: int) -> bool:
-        """Return whether a kind has no tasks, or no more of them."""
-        none = not self.kept[split, wanted.label]
-        return fruitless == PATIENCE or (none and self.dropped[wanted.kind].total() >= TRIES)
-
-    def _share_again(self, counts: Counter[Wanted], split: str, exhausted: Wanted) -> None:
+    def _share_again(self, split: Split, exhausted: Wanted) -> None:
         """Give the missing tasks of a kind to the other kinds of its distance.
 
         Raises `UsageError` if no other kind has tasks.
         """
-        missing = counts[exhausted] - self.kept[split, exhausted.label]
-        counts[exhausted] -= missing
-        self.exhausted.add((split, exhausted))
-        others = [
-            one
-            for one in counts
-            if one.distance == exhausted.distance and (split, one) not in self.exhausted
-        ]
-        if not others:
+        key = split, exhausted
+        missing = self.wanted[key] - self.kept[split, exhausted.label]
+        self.wanted[key] -= missing
+        self.exhausted.add(key)
+        heirs = []
+        for other in self.wanted:
+            alike = other[0] == split and other[1].distance == exhausted.distance
+            if alike and other not in self.exhausted:
+                heirs.append(other)
+        if not heirs:
             dropped = self.dropped[exhausted.kind].most_common(5)
             reasons = "; ".join(f"{reason}: {count}" for reason, count in dropped)
             raise UsageError(
                 f"the family {self.plan.family.name} has fewer than {self.plan.n} different tasks "
                 f"(of the kind {exhausted.kind}: {reasons}); give a smaller n"
             )
-        for number in range(missing):
-            counts[others[number % len(others)]] += 1
+        for heir in islice(cycle(heirs), missing):
+            self.wanted[heir] += 1
 
-    def _units(self, missing: Mapping[tuple[Split, Wanted], int]) -> Iterator[Unit]:
+    def _units(self, missing: Mapping[Key, int]) -> Iterator[Unit]:
         """Yield units for what is missing."""
-        for split in self.sizes:
+        for split in self.plan.sizes:
             for family in (self.plan.family, self.beyond):
                 waiting = Counter[Wanted]()
-                for (where, one), count in missing.items():
-                    if where == split and (one.distance == NEW_FAMILY) is (family is self.beyond):
-                        waiting[one] = count
-                while family and (wanted := _take(waiting, family.tasks_per_place)):
+                for (where, wanted), count in missing.items():
+                    is_beyond = wanted.distance == NEW_FAMILY
+                    if where == split and is_beyond is (family is self.beyond):
+                        waiting[wanted] = count
+                while family and (kinds := _take(waiting, family.tasks_per_place)):
                     self.units += 1
-                    if (site := next(self.names[split, self.units % 2], None)) is None:
+                    site = next(self.names[split, self.units % 2], None)
+                    if site is None:
                         raise UsageError("there are no more names of places; give a smaller n")
-                    yield Unit(self.units, split, site, family, wanted)
+                    yield Unit(self.units, split, site, family, kinds)
 
     def _work_on(
-        self, units: Sequence[Unit], pool: ThreadPoolExecutor, done: dict[int, Any]
+        self, units: Sequence[Unit], pool: ThreadPoolExecutor, finished: dict[int, Any]
     ) -> None:
-        """Work on units that are not done, and merge all of them."""
-        new = [unit for unit in units if unit.number not in done]
-        works = {work.unit.number: work for work in pool.map(self._work, new)}
+        """Work on units that are not finished, and merge all of them."""
+        new = [unit for unit in units if unit.number not in finished]
+        works = {}
+        for work in pool.map(self._work, new):
+            works[work.unit.number] = work
         self._execute([*works.values()])
         with (self.folder / PROGRESS).open("a", encoding="utf-8") as progress:
             for unit in units:
-                if work := works.get(unit.number):
+                if unit.number in works:
+                    work = works[unit.number]
                     if work.drafts:
                         write_files(self.folder, work.place)
-                    done[unit.number] = work.line()
-                    progress.write(json.dumps(done[unit.number], ensure_ascii=False) + "\n")
-                self._merge(unit.split, done.pop(unit.number))
+                    finished[unit.number] = work.line()
+                    line = json.dumps(finished[unit.number], ensure_ascii=False)
+                    progress.write(f"{line}\n")
+                self._merge(unit.split, finished.pop(unit.number))
 
     def _merge(self, split: Split, line: Mapping[str, Any]) -> None:
-        """Keep the tasks of a unit, but those that were drawn before or whose answer is too
+        """Keep the tasks of a unit except those that were drawn before or whose answer is too
         frequent."""
         for kind, reason in line["dropped"]:
             self.dropped[kind][reason] += 1
-        most = ceil(SHARE * self.sizes["test" if split == "test" else "train"])
-        new = list[str]()
+        most = ceil(SHARE * self.plan.sizes[split])
+        new = []
         for task in line["tasks"]:
             record, answer, keys = task["record"], task["answer"], {*task["keys"]}
             kind = task["wanted"].partition(" ")[0]
@@ -356,17 +372,17 @@ class Generation:
                 if not (reason := self._try(draw, work, drafted)):
                     break
                 work.dropped.append((wanted.kind, reason))
-        self._settle(draw, work)
+        if unit.family.env != "python":
+            self._settle(draw, work)
         return work
 
     def _settle(self, draw: Draw, work: Work) -> None:
         """Let the place grow until it suits all tasks at once; drop those that it never suits."""
-        shared = [drafted for drafted in work.drafts if "tests" not in drafted.record]
-        for turn in range(len(shared)):
+        for turn in range(len(work.drafts)):
             place = work.place
             for drafted in work.drafts[:]:
-                grown, left = self._grow(draw, drafted, work.place, first=0)
-                if not left and left is not None:
+                grown, passing = self._grow(draw, drafted, work.place, first=0)
+                if passing == []:
                     work.place = grown
                 elif turn:
                     work.drafts.remove(drafted)
@@ -392,17 +408,18 @@ class Generation:
         """Let the ground of a task grow, and add the task to the work. Return why it cannot be
         added, "" if it was."""
         family = work.unit.family
-        if any(drafted.keys & other.keys for other in work.drafts):
-            return "drawn before"
+        for other in work.drafts:
+            if drafted.keys & other.keys:
+                return "drawn before"
         ground: Any = work.place
         if family.env == "python":
             assert family.inputs
             ground = family.inputs(draw, drafted.question, drafted.parameters)
-        ground, left = self._grow(draw, drafted, ground, first=FIRST[family.env])
-        if left is None:
+        ground, passing = self._grow(draw, drafted, ground, first=FIRST[family.env])
+        if passing is None:
             return "the gold fails, or it prints nothing and changes nothing"
-        if left:
-            return with_placeholders(f"this passes too: {left[0]}", drafted.parameters)
+        if passing:
+            return with_placeholders(f"this passes too: {passing[0]}", drafted.parameters)
         if isinstance(ground, Place):
             work.place = ground
         else:
@@ -421,26 +438,19 @@ class Generation:
         """Let the ground of a task grow, if it can, and return the mistakes that are still
         accepted."""
         env = self.plan.family.env
-        fixed = isinstance(ground, Place) and not ground.tables and not ground.grows
+        budget, neutral = BUDGET[env], 0.0
+        judge: Any = python_judge
+        if env == "sql":
+            judge = sql_judge
+        elif env == "bash":
+            judge = bash_judge(self._trial(), drafted.record["query"])
+            neutral = NEUTRAL  # in other languages, changes do not build on each other
+        if isinstance(ground, Place) and not ground.tables and not ground.grows:
+            budget = first = 0
+        gold, mistakes = drafted.gold, drafted.mistakes
         return grow(
-            draw,
-            ground,
-            drafted.gold,
-            drafted.mistakes,
-            self._judge(drafted),
-            budget=0 if fixed else BUDGET[env],
-            first=0 if fixed else first,
-            neutral=NEUTRAL if env == "bash" else 0,  # others do not build on each other
+            draw, ground, gold, mistakes, judge, budget=budget, first=first, neutral=neutral
         )
-
-    def _judge(self, drafted: Draft) -> Any:
-        match self.plan.family.env:
-            case "bash":
-                return bash_judge(self._trial(), drafted.record["query"])
-            case "sql":
-                return sql_judge
-            case _:
-                return python_judge
 
     def _trial(self) -> Trial:
         """Return the trial of this thread."""
@@ -453,31 +463,36 @@ class Generation:
 
     def _execute(self, works: Sequence[Work]) -> None:
         """Execute the golds in the family's environment, and drop tasks with faulty ones."""
-        drafts = [(work, drafted) for work in works for drafted in work.drafts]
+        drafts, records = [], ""
+        for work in works:
+            for drafted in work.drafts:
+                drafts.append((work, drafted))
+                records += f"{json.dumps(drafted.record)}\n"
         if not drafts:
             return
         with tempfile.TemporaryDirectory(dir=self.folder.parent, prefix=".golds-") as name:
             for work in works:
                 write_files(Path(name), work.place)
-            records = (json.dumps(drafted.record) for _, drafted in drafts)
-            (Path(name) / TASKS).write_text("\n".join(records) + "\n", "utf-8")
+            (Path(name) / TASKS).write_text(records, "utf-8")
             factory = prepare(self.plan.family.env, data=name)
             runs = in_envs(factory, factory.tasks, run_gold, self.workers)
         for (work, drafted), run in zip(drafts, runs, strict=True):
-            answer = work.unit.family.answer(drafted.gold, run)
-            if run.faults or not answer:
-                reason = str(run.faults[0]) if run.faults else "the gold has no answer"
-                work.drafts.remove(drafted)
-                work.dropped.append((drafted.question.kind, reason))
-            else:
+            answer = self.plan.family.answer(drafted.gold, run)
+            if answer and not run.faults:
                 work.answers.append(hashlib.sha256(answer.encode()).hexdigest())
+                continue
+            reason, *_ = (*run.faults, "the gold has no answer")
+            work.drafts.remove(drafted)
+            work.dropped.append((drafted.question.kind, reason))
 
     # -- files -------------------------------------------------------------------------------------
 
     def _read_progress(self) -> dict[int, Any]:
         """Return the lines of the units that an interrupted generation merged."""
         path, begun = self.folder / PROGRESS, json.dumps(self.plan.facts)
-        text = path.read_text("utf-8") if present(path) else ""
+        text = ""
+        if present(path):
+            text = path.read_text("utf-8")
         whole = text[: text.rfind("\n") + 1] or f"{begun}\n"  # without an unfinished line
         try:
             first, *lines = map(json.loads, whole.splitlines())
@@ -492,17 +507,18 @@ class Generation:
 
     def _finish(self) -> None:
         """Write the card, and end the progress."""
-        yields = {
-            kind: round(count / (count + self.dropped[kind].total()), 3)
-            for kind, count in sorted(self.kinds.items())
-        }
+        yields = {}
+        for kind, count in sorted(self.kinds.items()):
+            yields[kind] = round(count / (count + self.dropped[kind].total()), 3)
+        distances = Counter[str]()
+        for task in self.tasks:
+            if "distance" in task:
+                distances[str(task["distance"])] += 1
         card = {
             **self.plan.facts,
             "intercode": __version__,
             "splits": self.splits,
-            "distances": Counter(
-                str(task["distance"]) for task in self.tasks if "distance" in task
-            ),
+            "distances": distances,
             "yields": yields,
             "digests": digests(self.folder),
         }
@@ -514,13 +530,12 @@ def _take(waiting: Counter[Wanted], count: int) -> list[Wanted]:
     """Take kinds for one place: different ones, as far as there are some, and at most one of
     difficulty 3."""
     taken = list[Wanted]()
-    for one in cycle([*waiting]) if waiting else ():
+    for wanted in cycle([*waiting]):
         if len(taken) == count or not waiting.total():
             break
-        hard = one.question is not None and one.question.difficulty == 3
-        if waiting[one] and not (hard and any(_is_hard(other) for other in taken)):
-            taken.append(one)
-            waiting[one] -= 1
+        if waiting[wanted] and not (_is_hard(wanted) and any(map(_is_hard, taken))):
+            taken.append(wanted)
+            waiting[wanted] -= 1
         elif taken and all(_is_hard(other) or not waiting[other] for other in waiting):
             break
     return taken
@@ -534,7 +549,7 @@ def run_gold(env: Any, task: Any) -> GoldRun:
     """Execute a gold, again if a busy machine let it run out of time."""
     for _ in range(_GOLD_TRIES):
         run: GoldRun = env.run_gold(task)
-        if not any("out of time" in str(fault) for fault in run.faults):
+        if "out of time" not in str(run.faults):
             break
     return run
 

@@ -19,28 +19,34 @@ import re
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
 
-from intercode.generate.draws import Draw
+from intercode.generate.draws import Draw, Item, Texts, among, as_text, of_type, without
 
 Cell = str | int | None
-Content = "str | bytes | PurePosixPath | Prose | Rows | Archive | Compressed"
-
 
 _NAME = re.compile(r"[\w./-]+")
 
 
-def numbers_in(near: Sequence[str]) -> list[int]:
-    return [int(word) for word in near if word.isdecimal() and len(word) < 10]
+def numbers_in(near: Texts, low: int = 0, high: int = 1_000_000_000) -> list[int]:
+    """Return the numbers among the words, from low to high."""
+    numbers = []
+    for word in near:
+        if word.isdecimal() and len(word) < 10 and low <= int(word) <= high:
+            numbers.append(int(word))
+    return numbers
 
 
 def similar(draw: Draw, name: str, hyphen: str = "-") -> str:
     """Return a name that contains this one, or differs from it in case only."""
     if name.startswith("/"):
         return f"/{similar(draw, name[1:], hyphen)}"
-    joint = " " if " " in name or name[:1].isupper() else hyphen
+    joint = hyphen
+    if " " in name or name[:1].isupper():
+        joint = " "
     return draw.choice(
         (
             f"{name}s",
@@ -50,18 +56,32 @@ def similar(draw: Draw, name: str, hyphen: str = "-") -> str:
             f"re{name}",
             f"{name}ed",
             f"sub{name}",
-            *(name.capitalize() for _ in range(2)),
+            name.capitalize(),
+            name.capitalize(),
             name.lower(),
             name.upper(),
         )
     )
 
 
-def _word_in(text: str, near: Sequence[str], draw: Draw) -> str | None:
+def _usually(draw: Draw, preferred: Sequence[Item], items: Sequence[Item]) -> Item:
+    """Return one of the preferred items in four cases of five, and else, or if there are none, one
+    of the items."""
+    if preferred and draw.random() < 0.8:
+        return draw.choice(preferred)
+    return draw.choice(items)
+
+
+def _move(draw: Draw, moves: Mapping[str, float]) -> str:
+    """Return the name of one of the moves; `moves` has the probability of each."""
+    return draw.choices([*moves], [*moves.values()])[0]
+
+
+def _word_in(text: str, near: Texts, draw: Draw) -> str | None:
     """Return one of the words that the text contains; a short one only as a whole word."""
-    whole = {*re.findall(r"\w+", text)}
-    there = [word for word in near if word in (text if len(word) > 2 else whole)]
-    return draw.choice(there) if there else None
+    whole = set(re.findall(r"\w+", text))
+    words = [word for word in near if word in whole or (len(word) > 2 and word in text)]
+    return draw.choice(words) if words else None
 
 
 class Prose(str):
@@ -69,19 +89,20 @@ class Prose(str):
 
     __slots__ = ()
 
-    def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Prose:
+    def grown(self, draw: Draw, near: Texts, known: Texts) -> Prose:
         lines = self.splitlines()
         pointed = [line for line in lines if _word_in(line, known, draw)]
-        line = draw.choice(pointed if pointed and draw.random() < 0.8 else lines or [""])
-        spot = lines.index(line) if line in lines else 0
+        line, spot = _usually(draw, pointed, lines or [""]), 0
+        if lines:
+            spot = lines.index(line)
         for _ in range(draw.choice((0, 1, 1, 1, 2, 2, 3))):
             line = _line_near(draw, line, near)
         spot = draw.choice((spot, spot + 1, 0, 1, len(lines), draw.randint(0, len(lines))))
         lines[spot:spot] = [line] * draw.choice((1, 1, 2))
-        return Prose("".join(f"{line}\n" for line in lines))
+        return Prose(as_text(lines))
 
 
-def _line_near(draw: Draw, line: str, near: Sequence[str]) -> str:
+def _line_near(draw: Draw, line: str, near: Texts) -> str:
     """Return a line like this one: other words or numbers, more or fewer spaces, or nothing."""
     words = line.split()
     word = _word_in(line, near, draw) or draw.choice(words or ["x"])
@@ -96,7 +117,7 @@ def _line_near(draw: Draw, line: str, near: Sequence[str]) -> str:
                 line.replace(word, other),
                 f"{line} {word}",
                 f"{word} {line}",
-                " ".join(draw.sample(words, len(words))),
+                " ".join(draw.shuffled(words)),
                 line.replace(word, "", 1).strip(),
                 word,
             )
@@ -140,43 +161,46 @@ class Rows:
     """A column by which the rows stay ordered."""
 
     def __str__(self) -> str:
-        heading = [self.columns] if self.heading else []
-        return "".join(
-            f"{self.separator.join('' if cell is None else str(cell) for cell in row)}\n"
-            for row in (*heading, *self.rows)
-        )
+        rows = self.rows
+        if self.heading:
+            rows = (self.columns, *rows)
+        lines = []
+        for row in rows:
+            cells = ("" if cell is None else str(cell) for cell in row)
+            lines.append(self.separator.join(cells))
+        return as_text(lines)
 
     def definition(self, name: str) -> str:
         """Return the SQL that makes this table; the values of a column decide its type."""
         definitions = []
         for column in self.columns:
-            text = any(isinstance(value, str) for value in self.column(column))
-            key = " NOT NULL PRIMARY KEY" if column == self.key else ""
-            definitions.append(f"{column} {'VARCHAR(200)' if text else 'INTEGER'}{key}")
+            kind = "INTEGER"
+            if of_type(str, self.column(column)):
+                kind = "VARCHAR(200)"
+            if column == self.key:
+                kind += " NOT NULL PRIMARY KEY"
+            definitions.append(f"{column} {kind}")
         columns_text = ",\n  ".join(definitions)
         return f"CREATE TABLE {name} (\n  {columns_text}\n);\n"
 
     def statements(self, name: str) -> str:
         """Return the SQL that makes this table and its rows."""
-        rows = [
-            ", ".join("NULL" if value is None else repr(value) for value in row)
-            for row in self.rows
-        ]
+        rows = []
+        for row in self.rows:
+            cells = ("NULL" if value is None else repr(value) for value in row)
+            rows.append(", ".join(cells))
         rows_text = "),\n  (".join(rows)
         return f"{self.definition(name)}INSERT INTO {name} VALUES\n  ({rows_text});\n"
 
-    def as_dict(self, row: Sequence[Cell]) -> dict[str, Any]:
-        return dict(zip(self.columns, row, strict=True))
-
     def column(self, name: str) -> list[Cell]:
         place = self.columns.index(name)
-        return [row[place] for row in self.rows]
+        return [*map(itemgetter(place), self.rows)]
 
     def grown(
         self,
         draw: Draw,
-        near: Sequence[str],
-        known: Sequence[str],
+        near: Texts,
+        known: Texts,
         ids: Mapping[str, Sequence[Cell]] | None = None,
         pointed: Sequence[int] = (),
     ) -> Rows:
@@ -185,50 +209,52 @@ class Rows:
         if not self.rows:
             return self
         places = [*pointed, *self.places(known)]
-        spot = draw.choice(places if places and draw.random() < 0.8 else range(len(self.rows)))
-        touched = [name for name in self._named(near) if name != self.key]
-        others = [name for name in self.columns if name != self.key]
-        others += [name for name in others if name not in self.closed] * 3
-        kind, rows = draw.random(), list(self.rows)
-        changes = draw.choice((0, 0, 1, 1, 2)) if kind < 0.6 else 1
-        if kind < 0.3 and places and touched:  # another one that is first or last, with a few
+        spot = _usually(draw, places, range(len(self.rows)))
+        columns = without(self.columns, [self.key])
+        touched = without(self._named(near), [self.key])
+        columns += without(columns, self.closed) * 3
+        move, rows = _move(draw, _ROW_MOVES), list(self.rows)
+        adds = move in ("add", "add_extreme")
+        changes = 1
+        if adds:
+            changes = draw.choice((0, 0, 1, 1, 2))
+        if move == "add_extreme" and places and touched:
             spot = self._extreme(draw, places, draw.choice(self._named(known) or touched))
             changes = draw.choice((0, 1, 1))
         new = list(rows[spot])
         for _ in range(changes):
-            column = draw.choice(touched if touched and draw.random() < 0.8 else others)
-            place = self.columns.index(column)
-            new[place] = self._value(draw, column, new[place], near, (ids or {}).get(column, ()))
-        words = [place for place, name in enumerate(self.columns) if self._is_open_text(name)]
-        if kind < 0.6 and words and draw.random() < 0.3:  # so that it shows where it is taken
-            place = draw.choice(words)
-            new[place] = self._value(draw, self.columns[place], new[place], (), ())
-        if kind < 0.6:
+            column = _usually(draw, touched, columns)
+            self._change(draw, new, column, near, (ids or {}).get(column, ()))
+        words = [name for name in self.columns if self._is_open_text(name)]
+        if adds and words and draw.random() < 0.3:  # so that it shows where it is taken
+            self._change(draw, new, draw.choice(words))
+        if adds:
             if self.key:
                 place = self.columns.index(self.key)
                 new[place] = self._new_key(draw, new[place])
             rows.insert(draw.choice((spot, spot + 1, 0, len(rows))), tuple(new))
-        elif kind < 0.9:
+        elif move == "change":
             rows[spot] = tuple(new)
-        elif not self.key and kind < 0.93 and len(rows) > 3:
+        elif move == "remove" and not self.key and len(rows) > 3:
             del rows[spot]
         else:
             other = draw.randrange(len(rows))
             rows[spot], rows[other] = rows[other], rows[spot]
-        if not self.allows(self.as_dict(new)):
+        if not self.allows(dict(zip(self.columns, new, strict=True))):
             return self
         if self.sort:
             rows.sort(key=itemgetter(self.columns.index(self.sort)))
         return replace(self, rows=tuple(rows))
 
-    def _named(self, words: Sequence[str]) -> list[str]:
+    def _named(self, words: Texts) -> list[str]:
         """Return the columns whose names are among the words; or else, whose numbers are."""
-        named = [name for name in self.columns if name in words]
-        return named or [name for n, name in enumerate(self.columns, 1) if str(n) in words]
+        return among(self.columns, words) or [
+            name for n, name in enumerate(self.columns, 1) if str(n) in words
+        ]
 
     def _is_open_text(self, name: str) -> bool:
         closed = {self.key, *self.closed, *self.refers}
-        return name not in closed and any(isinstance(cell, str) for cell in self.column(name))
+        return name not in closed and bool(of_type(str, self.column(name)))
 
     def _extreme(self, draw: Draw, places: Sequence[int], column: str) -> int:
         """Return the number of the first or the last of some rows by a column."""
@@ -237,23 +263,30 @@ class Rows:
         kind = draw.choice((min, max))
         return kind(present, key=lambda n: (isinstance(self.rows[n][at], str), self.rows[n][at]))
 
-    def places(self, known: Sequence[str]) -> list[int]:
+    def places(self, known: Texts) -> list[int]:
         """Return the numbers of the rows that contain one of the words; those with most of them
         occur again, as often as the others together."""
-        cells = {*known, *(number for number in numbers_in(known) if number > 9)}
-        counts = {number: sum(map(cells.__contains__, row)) for number, row in enumerate(self.rows)}
-        most = max(counts.values(), default=0)
-        best = [number for number, count in counts.items() if count and count == most]
-        places = [number for number, count in counts.items() if count]
-        return places + best * (len(places) // len(best)) if best else places
+        cells = {*known, *numbers_in(known, 10)}
+        counts = [sum(map(cells.__contains__, row)) for row in self.rows]
+        most = max(counts, default=0)
+        places, best = list[int](), list[int]()
+        for place, count in enumerate(counts):
+            if count:
+                places.append(place)
+            if count and count == most:
+                best.append(place)
+        if best:
+            places += best * (len(places) // len(best))
+        return places
 
     def _new_key(self, draw: Draw, old: Any) -> Any:
         """Return a free key: a number, at times with a digit more or less, or a similar name."""
         used = self.column(self.key)
-        numbers = [cell for cell in used if isinstance(cell, int)]
+        numbers = of_type(int, used)
         if len(numbers) == len(used):
             digit, high = draw.randint(1, 9), max(numbers) + len(used) + 2
-            options = [draw.randint(min(numbers), high) for _ in range(3)]
+            low = min(numbers)
+            options = [draw.randint(low, high), draw.randint(low, high), draw.randint(low, high)]
             if high < _LARGEST_KEY:
                 options += [10 * int(old) + digit, int(f"{digit}{old}")]
             new = draw.choice([*options, int(str(old)[:-1] or digit)])
@@ -261,39 +294,47 @@ class Rows:
                 new += 1
             return new
         name = similar(draw, str(draw.choice((old, old, draw.choice(used)))))
-        return name if name not in used else f"{name}{len(used)}"
+        if name in used:
+            name += str(len(used))
+        return name
 
-    def _value(
-        self, draw: Draw, name: str, old: Cell, near: Sequence[str], ids: Sequence[Cell]
-    ) -> Any:
-        """Return a value for a column: one that it has, or one near the words."""
-        column = self.column(name)
-        if ids:
-            return draw.choice(ids)
-        options = [draw.choice(column)]
-        if name in self.closed:
-            return options[0]
+    def _change(
+        self, draw: Draw, row: list[Any], name: str, near: Texts = (), ids: Sequence[Cell] = ()
+    ) -> None:
+        """Write another value into a column of a row: one that the column has, one near the words,
+        or one of the ids."""
+        place, column = self.columns.index(name), self.column(name)
+        if ids or name in self.closed:
+            row[place] = draw.choice(ids or column)
+            return
+        values: list[Any] = [draw.choice(column)]
         if None in column:
-            options.append(None)
-        numbers = [cell for cell in column if isinstance(cell, int)]
+            values.append(None)
+        numbers = of_type(int, column)
         if numbers:
             limits = numbers_in(near) or numbers
-            options += [draw.choice(limits) + step for step in (-1, 0, 0, 1)]
-            options += [min(numbers), min(numbers) - 1, max(numbers), max(numbers) + 1]
-            options += [draw.choice(numbers) + draw.choice((-1, 1))]
-            options += [draw.choice(numbers) // 10, draw.choice(numbers) * 10]
+            for step in (-1, 0, 0, 1):
+                values.append(draw.choice(limits) + step)
+            values += [min(numbers), min(numbers) - 1, max(numbers), max(numbers) + 1]
+            values += [draw.choice(numbers) + draw.choice((-1, 1))]
+            values += [draw.choice(numbers) // 10, draw.choice(numbers) * 10]
         else:
-            texts = [cell for cell in column if isinstance(cell, str)]
+            texts = of_type(str, column)
             words = [word for word in near if any(word in text for text in texts)]
-            text = draw.choice(texts) if old is None else str(old)
-            options += [similar(draw, draw.choice([*filter(_NAME.fullmatch, words), text]))]
-            options += [similar(draw, text) for _ in range(2)]
-        value = draw.choice(options)
+            text = str(row[place])
+            if row[place] is None:
+                text = draw.choice(texts)
+            values += [similar(draw, draw.choice([*filter(_NAME.fullmatch, words), text]))]
+            values += [similar(draw, text), similar(draw, text)]
+        value = draw.choice(values)
         if isinstance(value, str) and not self.spaces:
-            return value.replace(" ", "-")
-        return value
+            value = value.replace(" ", "-")
+        row[place] = value
 
 
+_ROW_MOVES = {"add_extreme": 0.3, "add": 0.3, "change": 0.3, "remove": 0.03, "swap": 0.07}
+"""Probabilities of changes to a table: add a row like the one that is first or last by a column, or
+like any row; change a row, remove it, or let it swap places with another."""
 _LARGEST_KEY = 10_000
 """Larger keys do not get another digit."""
 
@@ -312,7 +353,7 @@ class Archive:
                 tar.addfile(member, io.BytesIO(str(text).encode()))
         return gzip.compress(packed.getvalue(), mtime=0)
 
-    def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Archive:
+    def grown(self, draw: Draw, near: Texts, known: Texts) -> Archive:
         """No folder gets a name like that of a file, since tar's patterns select it whole."""
         members = grow_files(draw, self.members, near, known)
         return self if any(re.search(r"\w\.\w+/", name) for name in members) else Archive(members)
@@ -327,7 +368,7 @@ class Compressed:
     def packed(self) -> bytes:
         return gzip.compress(self.text.encode(), mtime=0)
 
-    def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Compressed:
+    def grown(self, draw: Draw, near: Texts, known: Texts) -> Compressed:
         return Compressed(self.text.grown(draw, near, known))
 
 
@@ -339,15 +380,16 @@ class Inputs:
     arguments: tuple[tuple[Any, ...], ...]
     allows: Callable[..., bool] = field(default=lambda *arguments: True, compare=False)
 
-    def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Inputs:
+    def grown(self, draw: Draw, near: Texts, known: Texts) -> Inputs:
         for _ in range(_DRAWS):
             new = list(draw.choice(self.arguments))
             for _ in range(draw.choice((1, 1, 1, 2, 3))):
                 place = draw.randrange(len(new))
-                pool = [arguments[place] for arguments in self.arguments]
+                pool = [*map(itemgetter(place), self.arguments)]
                 new[place] = value_near(draw, new[place], pool, near)
-            if tuple(new) not in self.arguments and self._allowed(tuple(new)):
-                return replace(self, arguments=(*self.arguments, tuple(new)))
+            arguments = tuple(new)
+            if arguments not in self.arguments and self._allowed(arguments):
+                return replace(self, arguments=(*self.arguments, arguments))
         return self
 
     def _allowed(self, arguments: tuple[Any, ...]) -> bool:
@@ -363,7 +405,7 @@ _LONGEST = 400
 """The number of characters of the longest arguments."""
 
 
-def value_near(draw: Draw, value: Any, pool: Sequence[Any], near: Sequence[str]) -> Any:
+def value_near(draw: Draw, value: Any, pool: Sequence[Any], near: Texts) -> Any:
     """Return a value like this one: another of the pool, one at its edges, or one near the words.
     The items of lists and tuples keep their types."""
     match value:
@@ -372,9 +414,21 @@ def value_near(draw: Draw, value: Any, pool: Sequence[Any], near: Sequence[str])
         case int():
             limits = [*numbers_in(near), value]
             other = draw.choice(pool)
-            steps = [draw.choice(limits) + step for step in (-1, 0, 1)]
-            steps += [other + draw.choice(limits), other - draw.choice(limits)]
-            return draw.choice([*steps, 0, 1, -value, value * 10, value // 2, other])
+            return draw.choice(
+                (
+                    draw.choice(limits) - 1,
+                    draw.choice(limits),
+                    draw.choice(limits) + 1,
+                    other + draw.choice(limits),
+                    other - draw.choice(limits),
+                    0,
+                    1,
+                    -value,
+                    value * 10,
+                    value // 2,
+                    other,
+                )
+            )
         case str():
             return _text_near(draw, value, pool, near)
         case list() if value:
@@ -382,16 +436,16 @@ def value_near(draw: Draw, value: Any, pool: Sequence[Any], near: Sequence[str])
         case tuple() if value:
             items = list(value)
             place = draw.randrange(len(items))
-            others = [other[place] for other in pool]
+            values = [*map(itemgetter(place), pool)]
             if isinstance(items[place], int):
-                others = [cell for other in pool for cell in other if isinstance(cell, int)]
-            items[place] = value_near(draw, items[place], others, near)
+                values = of_type(int, chain(*pool))
+            items[place] = value_near(draw, items[place], values, near)
             return tuple(items)
         case _:
             return draw.choice(pool)
 
 
-def _list_near(draw: Draw, items: list[Any], near: Sequence[str]) -> list[Any]:
+def _list_near(draw: Draw, items: list[Any], near: Texts) -> list[Any]:
     """Return a list with an item less, one more, another order or another item."""
     new, place = list(items), draw.randrange(len(items))
     item = items[place]
@@ -403,7 +457,8 @@ def _list_near(draw: Draw, items: list[Any], near: Sequence[str]) -> list[Any]:
         case 2:
             draw.shuffle(new)
         case 3:
-            new = new[:place] if draw.random() < 0.3 else new
+            if draw.random() < 0.3:
+                del new[place:]
         case 4 | 5:
             new.insert(draw.randint(0, len(new)), value_near(draw, item, items, near))
         case 6:
@@ -413,15 +468,15 @@ def _list_near(draw: Draw, items: list[Any], near: Sequence[str]) -> list[Any]:
     return new
 
 
-def _parts(draw: Draw, item: Any, near: Sequence[str]) -> list[Any]:
+def _parts(draw: Draw, item: Any, near: Texts) -> list[Any]:
     """Return two items whose numbers add up to that of an item, or to a number near the words."""
     match item:
         case int():
             whole = draw.choice([item, *numbers_in(near)])
             part = draw.choice((whole // 2, 1, 0))
             return [part, whole - part]
-        case (*others, int() as number):
-            return [(*others, part) for part in _parts(draw, number, near)]
+        case (*parts, int() as number):
+            return [(*parts, part) for part in _parts(draw, number, near)]
         case _:
             return [item]
 
@@ -436,34 +491,35 @@ _EDITS: Mapping[str, Callable[[str], str]] = {
 _SEPARATORS = ("\n", ",", " ")
 
 
-def _text_near(draw: Draw, text: str, pool: Sequence[str], near: Sequence[str]) -> str:
+def _text_near(draw: Draw, text: str, pool: Texts, near: Texts) -> str:
     """Return a text with another part, number or character, a piece of it, or one whose length is
     near a number."""
-    methods = [_EDITS[word] for word in near if word in _EDITS]
+    methods = among(near, _EDITS)
     if methods and draw.random() < 0.3:
-        return draw.choice(methods)(text)
-    kind = draw.random()
-    separators = [sign for sign in _SEPARATORS if sign in text]
+        return _EDITS[draw.choice(methods)](text)
+    names = [*filter(_NAME.fullmatch, near), text]
+    move = _move(draw, _TEXT_MOVES)
+    separators = among(_SEPARATORS, text)
     numbers = [*re.finditer(r"\d+", text)]
-    if separators and kind < 0.3:
+    if move == "part" and separators:
         sign = draw.choice(separators)
         return sign.join(_list_near(draw, text.split(sign), near))
-    if numbers and kind < 0.5:
+    if move in ("part", "number") and numbers:
         old = draw.choice(numbers)
         new = value_near(draw, int(old[0][:9]), [int(number[0][:9]) for number in numbers], near)
         return f"{text[: old.start()]}{new}{text[old.end() :]}"
-    if kind < 0.6:
+    if move in ("part", "number", "resize"):
         return _sized(draw, text, near)
     other = draw.choice(pool)
-    if kind < 0.85:
+    if move == "piece":
         return _with_another_piece(draw, text, near)
     return draw.choice(
         (
             f" {text}",
             f"{text} ",
             similar(draw, text),
-            similar(draw, draw.choice([*filter(_NAME.fullmatch, near), text])),
-            draw.choice([*filter(_NAME.fullmatch, near), text]),
+            similar(draw, draw.choice(names)),
+            draw.choice(names),
             text[: draw.randint(0, len(text))],
             text[draw.randint(0, len(text)) :],
             text + other,
@@ -473,10 +529,15 @@ def _text_near(draw: Draw, text: str, pool: Sequence[str], near: Sequence[str]) 
     )
 
 
-def _sized(draw: Draw, text: str, near: Sequence[str]) -> str:
+_TEXT_MOVES = {"part": 0.3, "number": 0.2, "resize": 0.1, "piece": 0.25, "whole": 0.15}
+"""Probabilities of changes to a text. If a text has no parts or no number, the next change of this
+list is made instead."""
+
+
+def _sized(draw: Draw, text: str, near: Texts) -> str:
     """Return a text of so many characters or words as a number near the words, or one more or
     less."""
-    sizes = [number for number in numbers_in(near) if number < 100] or [len(text)]
+    sizes = numbers_in(near, high=99) or [len(text)]
     size = max(0, draw.choice(sizes) + draw.choice((-1, 0, 0, 1)))
     if draw.random() < 0.6:
         return (text * (size // max(1, len(text)) + 1))[:size]
@@ -484,13 +545,13 @@ def _sized(draw: Draw, text: str, near: Sequence[str]) -> str:
     return " ".join((words * (size // len(words) + 1))[:size])
 
 
-def _with_another_piece(draw: Draw, text: str, near: Sequence[str]) -> str:
+def _with_another_piece(draw: Draw, text: str, near: Texts) -> str:
     """Return a text with a few characters replaced, repeated or added."""
     word = draw.choice([*near, *text.split(), "a"])
     start = draw.randint(0, len(text))
     stop = draw.randint(start, min(len(text), start + 3))
     piece = text[start:stop]
-    times = draw.choice([*(number for number in numbers_in(near) if number < 100), 2])
+    times = draw.choice([*numbers_in(near, high=99), 2])
     middle = draw.choice(
         (
             "",
@@ -525,11 +586,20 @@ def bytes_of(content: Any) -> bytes:
 
 
 _LONGEST_PATH = 60
+_EXTREME = 0.2
+"""The probability that the largest or the smallest file grows, if the gold names no file."""
+_COPY, _COPY_NAMED = 0.2, 0.05
+"""The probability that a file is copied to another folder; the second if the gold names it."""
+_CHANGE, _CHANGE_NAMED, _CHANGE_PARTS = 0.3, 0.7, 0.9
+"""The probability that a file which is not copied changes; else another file is added near it. The
+second is for a file that the gold names, the third for tables and archives."""
+_TWINS = 0.6
+"""The probability that files of the same name get a new file in their folder as well."""
+_MOST_CHANGES = {Rows: 30, Prose: 10}
+"""The largest number of changes that a content gets at once, by its type."""
 
 
-def grow_files(
-    draw: Draw, files: Mapping[str, Any], near: Sequence[str], known: Sequence[str]
-) -> dict[str, Any]:
+def grow_files(draw: Draw, files: Mapping[str, Any], near: Texts, known: Texts) -> dict[str, Any]:
     """Return the files with another one near one of them, often the largest or the smallest, or
     with a change in one."""
     paths = [path for path in files if not isinstance(files[path], PurePosixPath)]
@@ -537,28 +607,31 @@ def grow_files(
         return dict(files)
     words = {*known}
     named = [path for path in paths if path.rpartition("/")[2] in words]
-    pointed = named or _with_most(paths, words)
-    path = draw.choice(pointed if pointed and draw.random() < 0.8 else paths)
-    if not named and draw.random() < 0.2:
+    path = _usually(draw, named or _with_most(paths, words), paths)
+    if not named and draw.random() < _EXTREME:
         path = draw.choice((min, max))(paths, key=lambda path: len(bytes_of(files[path])))
-    content, changed = files[path], dict(files)
-    copied = draw.random() < (0.05 if named else 0.2)
-    likely = 0.9 if isinstance(content, (Rows, Archive)) else 0.7 if named else 0.3
-    if not copied and hasattr(content, "grown") and draw.random() < likely:
-        most = 30 if isinstance(content, Rows) else 10 if isinstance(content, Prose) else 1
+    content, copy, change = files[path], _COPY, _CHANGE
+    if named:
+        copy, change = _COPY_NAMED, _CHANGE_NAMED
+    if isinstance(content, (Rows, Archive)):
+        change = _CHANGE_PARTS
+    if draw.random() < copy:
+        name = _path_of_copy(draw, path, paths)
+    elif hasattr(content, "grown") and draw.random() < change:
+        most = _MOST_CHANGES.get(type(content), 1)
         for _ in range(draw.choice((1, max(1, most // 3), most))):
             content = content.grown(draw, near, known)
-        changed[path] = content
-        return changed
-    name = (
-        _path_of_copy(draw, path, paths) if copied else _path_near(draw, path, near, known, paths)
-    )
-    new = {name: content if copied else _content_near(draw, content, near, known)}
+        return {**files, path: content}
+    else:
+        name = _path_near(draw, path, near, known, paths)
+        content = _content_near(draw, content, near, known)
+    new = {name: content}
     folder, _, file = path.rpartition("/")
-    if name.startswith(f"{folder}/") and draw.random() < 0.6:
-        twins = (twin for twin in paths if twin.endswith(f"/{file}") and twin != path)
-        for twin in twins:  # files of the same name get files of the same name near them
-            new[twin.removesuffix(file) + name.removeprefix(f"{folder}/")] = files[twin]
+    if name.startswith(f"{folder}/") and draw.random() < _TWINS:
+        for twin in paths:
+            if twin.endswith(f"/{file}") and twin != path:
+                new[twin.removesuffix(file) + name.removeprefix(f"{folder}/")] = files[twin]
+    changed = dict(files)
     for name, content in new.items():
         nested = any(f"{name}/" in other or f"{other}/" in name for other in changed)
         if name not in changed and not nested and len(name) <= _LONGEST_PATH:
@@ -566,14 +639,14 @@ def grow_files(
     return changed
 
 
-def _with_most(paths: Sequence[str], words: set[str]) -> list[str]:
+def _with_most(paths: Texts, words: set[str]) -> list[str]:
     """Return the paths that contain most of the words, if any contains one."""
     counts = {path: len(words & {*re.findall(r"\w+", path)}) for path in paths}
     most = max(counts.values())
-    return [path for path in paths if counts[path] == most] if most else []
+    return [path for path in paths if counts[path] == most > 0]
 
 
-def _path_of_copy(draw: Draw, path: str, paths: Sequence[str]) -> str:
+def _path_of_copy(draw: Draw, path: str, paths: Texts) -> str:
     """Return a path in another folder, whose name is the same or has the same ending."""
     folder, _, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
@@ -583,41 +656,45 @@ def _path_of_copy(draw: Draw, path: str, paths: Sequence[str]) -> str:
     return f"{where}/{new}".lstrip("/")
 
 
-def _path_near(
-    draw: Draw, path: str, near: Sequence[str], known: Sequence[str], paths: Sequence[str]
-) -> str:
+def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -> str:
     """Return a path in the same folder, in one below or above it or with a similar name, whose
     name is similar. The folder below may be called like a file if the gold asks for types. The
     words of mistakes that ignore case, hidden files or types call for such names."""
     folder, _, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
+    stem = stem or name
     used = {*re.findall(r"[a-z]+", " ".join(paths))}
-    others = [word for word in near if word in used] or [name]
+    stems = among(near, used) or [name]
     near_words = [word for word in near if len(word) > 1]
-    stem, word = stem or name, _word_in(name, near_words, draw)
+    word = _word_in(name, near_words, draw)
     new = draw.choice(
         (
-            *(f".{name}" for _ in range(3)),
-            *(f"{name}.{draw.choice(('bak', 'old', 'orig'))}" for _ in range(2)),
+            *[f".{name}"] * 3,
+            f"{name}.{draw.choice(_OLD)}",
+            f"{name}.{draw.choice(_OLD)}",
             f"{stem}-{draw.randint(2, 99)}{dot}{ending}",
             f"{stem}{ending}",
-            *(f"{stem}{dot}{ending.upper()}" for _ in range(2)),
-            *(f"{stem}{dot}x{ending}" for _ in range(2)),
+            *[f"{stem}{dot}{ending.upper()}"] * 2,
+            *[f"{stem}{dot}x{ending}"] * 2,
             name.capitalize(),
             name.lower(),
-            *(f"{draw.choice(('old', 'new'))}-{name}" for _ in range(2)),
+            f"{draw.choice(_VERSIONS)}-{name}",
+            f"{draw.choice(_VERSIONS)}-{name}",
             name.replace(word, similar(draw, word)) if word else f"{name}s",
-            f"{draw.choice(others)}{dot}{ending}",
-            f"{draw.choice(others)}-{draw.randint(2, 99)}{dot}{ending}",
+            f"{draw.choice(stems)}{dot}{ending}",
+            f"{draw.choice(stems)}-{draw.randint(2, 99)}{dot}{ending}",
             name,
         )
     )
     above, part = folder.rpartition("/")[0], _word_in(folder, near_words, draw)
-    usual = ("old", "archive", ".cache", "tmp", f"{name}.d", "later")
-    below = f"{folder}/{draw.choice((*usual[:5], new) if 'type' in known else usual)}"
+    usual = ["old", "archive", ".cache", "tmp", f"{name}.d", "later"]
+    if "type" in known:
+        usual[5] = new
+    below = f"{folder}/{draw.choice(usual)}"
     where = draw.choice((folder, folder, folder, below, above, ""))
     shown = {"iname": name.swapcase(), "i": name.swapcase(), ".*": f".{name}"}
-    if (words := [word for word in shown if word in near]) and draw.random() < 0.5:
+    words = among(shown, near)
+    if words and draw.random() < 0.5:
         where, new = draw.choice((folder, "")), shown[draw.choice(words)]
     elif "type" in near and draw.random() < 0.5:
         where = f"{folder}/{stem}-{draw.randint(2, 99)}{dot}{ending}"
@@ -626,23 +703,38 @@ def _path_near(
     return f"{where}/{new}".lstrip("/").replace(" ", "-")
 
 
-def _content_near(draw: Draw, content: Any, near: Sequence[str], known: Sequence[str]) -> Any:
+_OLD = ("bak", "old", "orig")
+_VERSIONS = ("old", "new")
+
+
+def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
     """Return the content for a file near another: the same, none, four times it, one of the same
     size, with a similar word for a word, of a size near a number, or with another change."""
-    kind = draw.random()
-    if kind < 0.3 or not isinstance(content, str):
+    move = _move(draw, _CONTENT_MOVES)
+    if move == "same" or not isinstance(content, str):
         return content
-    new = content
-    if (numbers := [number for number in numbers_in(near) if number > 9]) and kind > 0.6:
+    new, hyphen = content, "-"
+    if isinstance(content, Prose):
+        hyphen = "_"
+    numbers = numbers_in(near, 10)
+    if move == "resize" and numbers:
         size = max(1, draw.choice(numbers) + draw.choice((-1, 0, 1)))
         new = (content + "x") * (size // (len(content.encode()) + 1) + 1)
         new = new.encode()[: size - 1].decode(errors="ignore") + "\n"
-    elif kind < 0.4:
-        new = draw.choice(("", content * 4 if len(content) < _LONG else content))
-    elif kind < 0.5:
+    elif move == "repeat":
+        longer = content
+        if len(content) < _LONG:
+            longer *= 4
+        new = draw.choice(("", longer))
+    elif move == "swapcase":
         new = content.swapcase()
     elif word := _word_in(content, near, draw):
-        new = content.replace(word, similar(draw, word, "_" if isinstance(content, Prose) else "-"))
+        new = content.replace(word, similar(draw, word, hyphen))
     elif isinstance(content, Prose):
         return content.grown(draw, near, known)
     return type(content)(new)
+
+
+_CONTENT_MOVES = {"same": 0.3, "repeat": 0.1, "swapcase": 0.1, "word": 0.1, "resize": 0.4}
+"""Probabilities of the differences between a new file and the one near it; without a number to
+resize to, another word."""

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol, Self, TypeVar
 
-from intercode.generate.draws import Draw
+from intercode.generate.draws import Draw, Texts, without
 
 _WORD = re.compile(r"[A-Za-z_]\w*|\d+")
 _FILE = re.compile(r"(?<=/)[\w-]+(?:\.\w+)+")
@@ -31,12 +31,12 @@ NEUTRAL = 0.3
 class Ground(Protocol):
     """A place, or the inputs of a function's tests, which can grow."""
 
-    def grown(self, draw: Draw, near: Sequence[str], known: Sequence[str]) -> Self:
+    def grown(self, draw: Draw, near: Texts, known: Texts) -> Self:
         """Return a copy with one small change near some words, where the words `known` are."""
 
 
 G = TypeVar("G", bound=Ground)
-Judge = Callable[[G, str, Sequence[str]], list[str] | None]
+Judge = Callable[[G, str, Texts], list[str] | None]
 """Takes a ground, a gold and mistakes. Returns the mistakes that have the gold's outcome there, or
 None if the gold is not sound there."""
 
@@ -52,11 +52,10 @@ def touched(gold: str, mistake: str) -> list[str]:
     """Return the words of a gold near those that a mistake changes, and the mistake's own."""
     old, new = _TOKEN.findall(gold), _TOKEN.findall(mistake)
     words = []
-    for kind, a, a_end, b, b_end in difflib.SequenceMatcher(
-        None, old, new, autojunk=False
-    ).get_opcodes():
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for kind, start, end, new_start, new_end in matcher.get_opcodes():
         if kind != "equal":
-            words += [*old[max(0, a - 3) : a_end + 3], *new[b:b_end]]
+            words += [*old[max(0, start - 3) : end + 3], *new[new_start:new_end]]
     return words_of(" ".join(words))
 
 
@@ -64,7 +63,7 @@ def grow(
     draw: Draw,
     ground: G,
     gold: str,
-    mistakes: Sequence[str],
+    mistakes: Texts,
     judge: Judge[G],
     *,
     budget: int,
@@ -77,27 +76,23 @@ def grow(
     gold and of the mistakes that are left. A change that refutes nothing stays with the probability
     `neutral`."""
     known = words_of(gold)
-    ground = _first(draw, ground, gold, first, judge)
-    left = judge(ground, gold, mistakes)
-    while left and budget > 0:
+    changed = ground
+    for _ in range(first):
+        changed = changed.grown(draw, draw.sample(known, min(3, len(known))), known)
+    if not first or judge(changed, gold, ()) is not None:
+        ground = changed
+    passing = judge(ground, gold, mistakes)
+    while passing and budget > 0:
         budget -= 1
-        near = touched(gold, draw.choice(left)) or known
+        near = touched(gold, draw.choice(passing)) or known
         changed = ground
         for _ in range(draw.randint(1, MOST_AT_ONCE)):
             changed = changed.grown(draw, near, known)
-        still = judge(changed, gold, left)
-        if still is None or (len(still) == len(left) and draw.random() >= neutral):
+        still = judge(changed, gold, passing)
+        if still is None or (len(still) == len(passing) and draw.random() >= neutral):
             continue
-        refuted = [mistake for mistake in mistakes if mistake not in left]
+        refuted = without(mistakes, passing)
         again = judge(changed, gold, refuted)
-        if again is not None and len(still) + len(again) <= len(left):
-            ground, left = changed, still + again
-    return ground, left
-
-
-def _first(draw: Draw, ground: G, gold: str, count: int, judge: Judge[G]) -> G:
-    """Return the ground with the first changes, or as it is if the gold is not sound then."""
-    changed, known = ground, words_of(gold)
-    for _ in range(count):
-        changed = changed.grown(draw, draw.sample(known, min(3, len(known))), known)
-    return ground if count and judge(changed, gold, ()) is None else changed
+        if again is not None and len(still) + len(again) <= len(passing):
+            ground, passing = changed, still + again
+    return ground, passing

@@ -12,7 +12,8 @@ import copy
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from contextlib import closing
+from functools import lru_cache, partial
 from types import CodeType
 from typing import Any
 
@@ -20,7 +21,7 @@ from intercode.envs.bash.compare import bash_exact
 from intercode.envs.sql.compare import order_of, sql_exact
 from intercode.envs.sql.engines.sqlite import DIALECT
 from intercode.envs.sql.text import Ordering, ordering
-from intercode.generate.draws import Parameters
+from intercode.generate.draws import Parameters, Texts
 from intercode.generate.families import Place
 from intercode.generate.ground import Inputs
 from intercode.generate.grower import Judge
@@ -34,42 +35,40 @@ HIDDEN = 30
 
 
 def bash_judge(trial: Trial, query: str) -> Judge[Place]:
-    def judge(place: Place, gold: str, mistakes: Sequence[str]) -> list[str] | None:
-        right, *others = trial.outcomes(place, [gold, *mistakes])
+    def judge(place: Place, gold: str, mistakes: Texts) -> list[str] | None:
+        right, *outcomes = trial.outcomes(place, [gold, *mistakes])
         if trial.errors or (not right.output.strip() and not right.changes):
             return None
         task = Task("", query, gold)
-        return [
-            mistake
-            for mistake, other in zip(mistakes, others, strict=True)
-            if bash_exact(other, right, task).success
-        ]
+        passing = []
+        for mistake, outcome in zip(mistakes, outcomes, strict=True):
+            if bash_exact(outcome, right, task).success:
+                passing.append(mistake)
+        return passing
 
     return judge
 
 
-def sql_judge(place: Place, gold: str, mistakes: Sequence[str]) -> list[str] | None:
-    connection = sqlite3.connect(":memory:")
-    try:
+def sql_judge(place: Place, gold: str, mistakes: Texts) -> list[str] | None:
+    with closing(sqlite3.connect(":memory:")) as connection:
         for script in place.files.values():
             connection.executescript(str(script))
         for name, table in place.tables.items():
             connection.execute(table.definition(name))
             marks = ", ".join("?" * len(table.columns))
             connection.executemany(f"INSERT INTO {name} VALUES ({marks})", table.rows)
-        right = _rows(connection, gold)
+        rows = partial(_rows, connection)
+        right = rows(gold)
         if right is None or not right.rows:
             return None
         order = _ordering(gold)
-        full = (rows for text in order.derived if (rows := _rows(connection, text)) is not None)
-        meant = order_of(right, order, next(full, None))
-        return [
-            mistake
-            for mistake in mistakes
-            if sql_exact(_rows(connection, mistake), right, meant).success
-        ]
-    finally:
-        connection.close()
+        full = next(filter(None, map(rows, order.derived)), None)
+        right_order = order_of(right, order, full)
+        passing = []
+        for mistake in mistakes:
+            if sql_exact(rows(mistake), right, right_order).success:
+                passing.append(mistake)
+        return passing
 
 
 @lru_cache(maxsize=1000)
@@ -81,33 +80,39 @@ def _rows(connection: sqlite3.Connection, query: str) -> Table | None:
     """Return the rows of a query, None if it fails."""
     try:
         cursor = connection.execute(query)
-        return Table(tuple(column[0] for column in cursor.description), tuple(cursor.fetchall()))
+        columns = tuple(column[0] for column in cursor.description)
+        return Table(columns, tuple(cursor.fetchall()))
     except sqlite3.Error:
         return None
 
 
-def python_judge(inputs: Inputs, gold: str, mistakes: Sequence[str]) -> list[str] | None:
+def python_judge(inputs: Inputs, gold: str, mistakes: Texts) -> list[str] | None:
     right = results(gold, inputs.arguments)
     if right is None:
         return None
     return [mistake for mistake in mistakes if _refuted_at(mistake, inputs.arguments, right) < 0]
 
 
-def fewer(inputs: Inputs, gold: str, mistakes: Sequence[str]) -> list[tuple[Any, ...]]:
+def fewer(inputs: Inputs, gold: str, mistakes: Texts) -> list[tuple[Any, ...]]:
     """Return the first inputs, those that refute the mistakes, and up to `HIDDEN` others, with at
     most five equal results."""
     right = results(gold, inputs.arguments)
     assert right is not None
-    earlier, order = Counter[str](), list[tuple[int, int]]()
+    equal, order = Counter[str](), list[tuple[int, int]]()
     for number, result in enumerate(right[SHOWN:], SHOWN):
-        order.append((earlier[repr(result)], number))
-        earlier[repr(result)] += 1
-    numbers = [*range(SHOWN), *(number for _, number in sorted(order))]
-    calls = [inputs.arguments[number] for number in numbers]
-    wanted = [right[number] for number in numbers]
-    needed = {_refuted_at(mistake, calls, wanted) for mistake in mistakes}
-    different = sum(equal < 5 for equal, _ in order)
-    needed |= {*range(SHOWN + min(HIDDEN, different))}
+        order.append((equal[repr(result)], number))
+        equal[repr(result)] += 1
+    numbers, different = [*range(SHOWN)], 0
+    for earlier, number in sorted(order):
+        numbers.append(number)
+        different += earlier < 5
+    calls, wanted = [], []
+    for number in numbers:
+        calls.append(inputs.arguments[number])
+        wanted.append(right[number])
+    needed = {*range(SHOWN + min(HIDDEN, different))}
+    for mistake in mistakes:
+        needed.add(_refuted_at(mistake, calls, wanted))
     return [calls[place] for place in sorted(needed)]
 
 
@@ -155,15 +160,11 @@ def write_tests(gold: str, inputs: Sequence[tuple[Any, ...]]) -> list[str] | str
     reason if they would be weak, since more than half of the results are equal."""
     name, right = name_of(gold), results(gold, inputs)
     assert right is not None
-    calls = {
-        f"{name}({', '.join(map(repr, arguments))})": repr(result)
-        for arguments, result in zip(inputs, right, strict=True)
-    }
+    calls = {}
+    for arguments, result in zip(inputs, right, strict=True):
+        calls[f"{name}({', '.join(map(repr, arguments))})"] = repr(result)
     if len(calls) < SHOWN + 2 or max(Counter(calls.values()).values()) > len(calls) // 2:
         return "too many equal results"
-    shown, hidden = list(calls.items())[:SHOWN], list(calls.items())[SHOWN:]
-    at_once = (
-        f"assert [{', '.join(call for call, _ in hidden)}] == "
-        f"[{', '.join(result for _, result in hidden)}]"
-    )
-    return [*(f"assert {call} == {result}" for call, result in shown), at_once]
+    tests = [f"assert {call} == {result}" for call, result in calls.items()][:SHOWN]
+    hidden, wanted = [*calls][SHOWN:], [*calls.values()][SHOWN:]
+    return [*tests, f"assert [{', '.join(hidden)}] == [{', '.join(wanted)}]"]

@@ -22,18 +22,27 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import sqlglot
 from sqlglot import exp
 
-_OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "-lt": "-le", "-le": "-lt"}
-_OTHER |= {"-gt": "-ge", "-ge": "-gt"}
+from intercode.generate.draws import Item
 
 
-def _dropped(match: re.Match[str]) -> str:
-    return ""
+def _both_ways(pairs: Mapping[Item, Item]) -> dict[Item, Item]:
+    """Return the partner of each member of the pairs."""
+    return {**pairs, **{second: first for first, second in pairs.items()}}
+
+
+_OTHER = _both_ways({"<": "<=", ">": ">=", "-lt": "-le", "-gt": "-ge"})
+
+
+def _replaced(match: re.Match[str], new: str) -> str:
+    """Return the whole text with other words in place of the match."""
+    return match.string[: match.start()] + new + match.string[match.end() :]
 
 
 def _compared(match: re.Match[str]) -> str:
@@ -41,36 +50,36 @@ def _compared(match: re.Match[str]) -> str:
 
 
 def _one_less(match: re.Match[str]) -> str:
-    return f"{match[1]}{int(match[2]) - 1}"
+    return str(int(match[0]) - 1)
 
 
 def _one_more(match: re.Match[str]) -> str:
-    return f"{match[1]}{int(match[2]) + 1}"
+    return str(int(match[0]) + 1)
 
 
 _COMPARISON = r"(?<= )(?:[<>]=?|-[lg][te])"
 _TESTS = "type|name|path|size|mindepth|maxdepth|iname|C"
 _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    (rf" -(?!(?:{_TESTS}|exec|printf) )[a-zA-Z]+(?= )", _dropped),  # an option
-    (r"(?<= -)[a-zA-Z](?=[a-zA-Z]{1,2} )", _dropped),  # one of several letters
+    (rf" -(?!(?:{_TESTS}|exec|printf) )[a-zA-Z]+(?= )", ""),  # an option
+    (r"(?<= -)[a-zA-Z](?=[a-zA-Z]{1,2} )", ""),  # one of several letters
     (r"(?<= -)([a-zA-Z]{1,2})[a-zA-Z](?= )", r"\1"),
-    (rf" -(?:{_TESTS}) \S+", _dropped),  # a test of find, or the folder of tar
+    (rf" -(?:{_TESTS}) \S+", ""),  # a test of find, or the folder of tar
     (r"(find \S+)(?= )(?![^|]* -maxdepth)", r"\1 -maxdepth 1"),
-    (r"( -size [+-])(\d+)", _one_less),
-    (r"( -size [+-])(\d+)", _one_more),
-    (r" -k\d+(?:,\d+)?[a-z]*", _dropped),  # a sort key
+    (r"(?<= -size [+-])\d+", _one_less),
+    (r"(?<= -size [+-])\d+", _one_more),
+    (r" -k\d+(?:,\d+)?[a-z]*", ""),  # a sort key
     (r"(?<= -k)(\d+,\d+)[nr](r?)(?= |$)", r"\1\2"),  # as text, or the other way round
     (r"(?<= -k)(\d+,\d+)nr(?= |$)", r"\1n"),
     (r"(?<= -k)(\d+,\d+)(?= |$)", r"\1r"),
     (r" \| (?:[^|']|'[^']*')+(?=\|)", " "),  # a stage of a pipe
-    (r" \| (?:[^|'()]|'[^']*')+$", _dropped),
-    (r"(?<=['/])\^|\$(?=['/)])|\\[<>b]", _dropped),  # an anchor
+    (r" \| (?:[^|'()]|'[^']*')+$", ""),
+    (r"(?<=['/])\^|\$(?=['/)])|\\[<>b]", ""),  # an anchor
     (r"\\\.", "."),  # an escape
     (r"\*\.", "*"),
     (r"/g(?=[;'])", "/"),  # all matches of a line
     (rf"{_COMPARISON}(?= [\d$\"])", _compared),  # a limit
-    (r"[^'{(&|;]+ && (?=[^']*[{'])", _dropped),  # a condition
-    (r" && [^'{)&|;]+(?=[ ')])", _dropped),
+    (r"[^'{(&|;]+ && (?=[^']*[{'])", ""),  # a condition
+    (r" && [^'{)&|;]+(?=[ ')])", ""),
     (r"&&", "||"),
     (r"\bNF(?= && |\s*\{)", "length"),  # a line of spaces counts
     (r'\$(\d+) == ("[^"]*"|\w+)', r"$\1 ~ \2"),  # a part for the whole
@@ -83,15 +92,15 @@ _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\btail\b", "head"),
     (r"\$\{(\w+)%([^%}*]+)\}", r"${\1/\2}"),
     (r"'NR == 1 \{", "'END {"),
-    (r"(?<=\$)(\d)\b", lambda match: str(int(match[1]) + 1)),  # another column
-    (r"(?<=\$)([2-9])\b", lambda match: str(int(match[1]) - 1)),
+    (r"(?<=\$)\d\b", _one_more),  # another column
+    (r"(?<=\$)[2-9]\b", _one_less),
     (r"\{print (\$\d+), (\$\d+)", r"{print \2, \1"),
     (r"comm -23", "comm -13"),
     (r"comm -13", "comm -23"),
     (r"sort -u", "sort"),
     (r"(find \S+)(?= )(?! -m(?:ax|in)depth| .*(?:-path|NR ==))", r"\1 -mindepth 2"),
     (r"\|\|", "&&"),
-    (r"\\\|[\w ]+|[\w ]+\\\|", _dropped),  # one of two words
+    (r"\\\|[\w ]+|[\w ]+\\\|", ""),  # one of two words
     (r"(--wildcards '[^']*)'", r"\1*'"),
     (r"--wildcards", "--ignore-case --wildcards"),
     (r"(?<=-F, ')([^|]*?\$\d+ [<>]=? )(\d+)", r'\1"\2"'),  # compared as text
@@ -99,7 +108,7 @@ _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r'\$NF == "(\w+)"', r"/\1$/"),  # a part for the whole
     (r'\$NF == "(\w+)"', r"$NF ~ /^\1/"),
     (r'\$(\d+) == "(\w+)"', r"$\1 ~ /\2$/"),
-    (r"\(\^\| \)|\( \|\$\)", _dropped),
+    (r"\(\^\| \)|\( \|\$\)", ""),
     (r"\$(\d+) != (\d+)", r"$\1 < \2"),
     (r"\$(\d+) != (\d+)", r'$0 !~ " \2( |$)"'),
 )
@@ -109,20 +118,24 @@ def bash_mutants(gold: str) -> Iterator[str]:
     """Yield the mutants of a command."""
     for pattern, replacement in _EDITS:
         for match in re.finditer(pattern, gold):
-            new = match.expand(replacement) if isinstance(replacement, str) else replacement(match)
-            yield gold[: match.start()] + new + gold[match.end() :]
+            if isinstance(replacement, str):
+                yield _replaced(match, match.expand(replacement))
+            else:
+                yield _replaced(match, replacement(match))
     if re.match(r"(?:cd \S+ && )?(?:chmod|cp|mv|rm|truncate)\b[^|;]*$", gold):
         for match in re.finditer(r"(?<=/)[\w-]+\.\w+(?= |$)", gold):  # all files with such a name
-            for new in (f"{match[0]}*", f"*{match[0]}"):
-                yield gold[: match.start()] + new + gold[match.end() :]
+            yield _replaced(match, f"{match[0]}*")
+            yield _replaced(match, f"*{match[0]}")
 
 
 def limit_mutants(gold: str) -> Iterator[tuple[str, bool]]:
     """Yield a solution in any language with < for <= and so on, in one place each; and whether the
     limit there is a number or a date."""
     for match in re.finditer(rf"{_COMPARISON}(?= (['\"]?\d|[a-z\"$(]))", gold):
-        mutant = gold[: match.start()] + _compared(match) + gold[match.end() :]
-        yield mutant, match[1][-1].isdigit()
+        yield _replaced(match, _compared(match)), match[1][-1].isdigit()
+
+
+# -- SQL -------------------------------------------------------------------------------------------
 
 
 def normal_sql(query: str) -> str:
@@ -130,158 +143,157 @@ def normal_sql(query: str) -> str:
     return sqlglot.parse_one(query, read="mysql").sql(dialect="mysql")
 
 
-_SHIFTED: dict[type[exp.Expression], type[exp.Expression]] = {
-    exp.GT: exp.GTE,
-    exp.GTE: exp.GT,
-    exp.LT: exp.LTE,
-    exp.LTE: exp.LT,
-    exp.Sum: exp.Count,
-    exp.Max: exp.Min,
-    exp.Min: exp.Max,
-    exp.Avg: exp.Sum,
+_SHIFTED: Mapping[Any, Any] = _both_ways({exp.GT: exp.GTE, exp.LT: exp.LTE})
+_SQL_CHANGES: Mapping[Any, Sequence[Any]] = {
+    exp.GT: (exp.GTE, exp.LTE),
+    exp.GTE: (exp.GT, exp.LT),
+    exp.LT: (exp.LTE, exp.GTE),
+    exp.LTE: (exp.LT, exp.GT),
+    exp.Sum: (exp.Count,),
+    exp.Max: (exp.Min,),
+    exp.Min: (exp.Max,),
+    exp.Avg: (exp.Sum,),
+    exp.And: ("this", "expression", exp.Or),
+    exp.Or: (exp.And,),
+    exp.Coalesce: ("this",),
+    exp.Sub: (exp.Add,),
+    exp.Add: (exp.Sub,),
+    exp.Where: (None,),
+    exp.Having: (None,),
+    exp.Distinct: (None,),
+    exp.Limit: (None,),
+    exp.Order: (None,),
 }
-_COMPLEMENT: dict[type[exp.Expression], type[exp.Expression]] = {
-    exp.GT: exp.LTE,
-    exp.GTE: exp.LT,
-    exp.LT: exp.GTE,
-    exp.LTE: exp.GT,
-}
+"""The changes of every node of a type, see `_change`."""
 
 
 def sql_mutants(gold: str) -> Iterator[str]:
     """Yield the mutants of a query."""
     tree = sqlglot.parse_one(gold, read="mysql")
     for place, node in enumerate(tree.walk()):
-        for change in _sql_changes(node):
+        for change in (*_SQL_CHANGES.get(type(node), ()), *_sql_changes(node)):
             mutant = tree.copy()
-            there = next(twin for number, twin in enumerate(mutant.walk()) if number == place)
-            change(there)
+            _change(next(islice(mutant.walk(), place, None)), change)
             yield mutant.sql(dialect="mysql")
     shifted = tree.copy()
-    limits: list[Any] = [node for node in shifted.walk() if type(node) in _COMPLEMENT]
+    limits: list[Any] = [node for node in shifted.walk() if type(node) in _SHIFTED]
     for limit in limits:
         limit.replace(_SHIFTED[type(limit)](**limit.args))
     if len(limits) > 1:  # two mistakes may cancel each other
         yield shifted.sql(dialect="mysql")
 
 
-def _sql_changes(node: Any) -> Iterator[Callable[[Any], object]]:
-    """Yield what can be done to a copy of a node."""
-    if other := _SHIFTED.get(type(node)):
-        yield lambda there: there.replace(other(**there.args))
-    if complement := _COMPLEMENT.get(type(node)):
-        yield lambda there: there.replace(complement(**there.args))
+def _change(node: Any, change: Any) -> None:
+    """Change a node of a mutant. A change is None, which removes the node; an expression that
+    replaces it; the name of one of its parts, which replaces it; another type, which gets its
+    parts; a dict of new parts; or a function."""
+    match change:
+        case None | exp.Expression():
+            node.replace(change)
+        case str():
+            node.replace(node.args[change])
+        case type():
+            node.replace(change(**node.args))
+        case dict():
+            for name, value in change.items():
+                node.set(name, value)
+        case _:
+            change(node)
+
+
+def _sql_changes(node: Any) -> Iterator[Any]:
+    """Yield the changes of a node that depend on its parts or its place, see `_change`."""
     match node:
         case exp.GT() | exp.GTE() | exp.LT() | exp.LTE() if node.expression.is_int:
-            step = 1 if isinstance(node, (exp.GT, exp.LTE)) else -1
-            limit = exp.Literal.number(int(node.expression.sql()) + step)  # it may be negative
-            yield lambda there: there.set("expression", limit)
-        case exp.And():
-            yield lambda there: there.replace(there.this)
-            yield lambda there: there.replace(there.expression)
-            yield lambda there: there.replace(exp.Or(**there.args))
-        case exp.Or():
-            yield lambda there: there.replace(exp.And(**there.args))
+            limit = int(node.expression.sql())
+            if isinstance(node, (exp.GT, exp.LTE)):
+                limit += 1
+            else:
+                limit -= 1  # it may become negative
+            yield {"expression": exp.Literal.number(limit)}
         case exp.Not(this=exp.Exists()):
             yield _join_instead
         case exp.Paren(this=exp.Or()):
-            yield lambda there: there.replace(there.this)
-        case exp.Where() | exp.Having() | exp.Distinct() | exp.Limit() | exp.Order():
-            yield lambda there: there.pop()
+            yield "this"
         case exp.Count(this=exp.Distinct(expressions=[exp.Column() as counted])):
-            yield lambda there: there.set("this", there.this.expressions[0])
+            yield {"this": counted.copy()}
             table, key, _ = counted.name.rpartition("_id")
-            for label in ("name", "title") if key else ():  # namesakes count once
-                one = f"SELECT one.{label} FROM {table} AS one WHERE one.id = {counted.sql()}"
-                named = exp.Distinct(expressions=[exp.Subquery(this=sqlglot.parse_one(one))])
-                yield lambda there, named=named: there.set("this", named)  # type: ignore[misc]
+            if key:
+                for label in ("name", "title"):  # namesakes count once
+                    query = f"SELECT one.{label} FROM {table} AS one WHERE one.id = {counted.sql()}"
+                    label_of = exp.Subquery(this=sqlglot.parse_one(query))
+                    yield {"this": exp.Distinct(expressions=[label_of])}
         case exp.Count(this=exp.Column()):
-            yield lambda there: there.set("this", exp.Star())
+            yield {"this": exp.Star()}
         case exp.Ordered(parent=exp.Order(expressions=keys)):
-            up = bool(node.args.get("desc"))
-            yield lambda there: there.replace(
-                exp.Ordered(this=there.this, desc=not up, nulls_first=up)
-            )
-            if len(keys) > 1:
-                yield lambda there: there.pop()
-            if len(keys) > 1 and node is keys[-1]:
-                names = {key.name for key in node.parent.find_all(exp.Column)}
-                for column in node.find_ancestor(exp.Select).expressions:
-                    if isinstance(column, exp.Column) and column.name not in names:
-                        yield lambda there, by=column: there.set("this", by.copy())  # type: ignore[misc]
+            yield from _ordered_changes(node, keys)
         case exp.Join(side="LEFT"):
-            yield lambda there: there.set("side", None)
+            yield {"side": None}
             yield _filter_later
         case exp.EQ(expression=exp.Literal(is_string=True, this=text)) if text[1:].islower():
             for pattern in (f"{text}%", f"%{text}"):  # a part of the name
-                like = exp.Like(this=node.this.copy(), expression=exp.Literal.string(pattern))
-                yield lambda there, like=like: there.replace(like)  # type: ignore[misc]
+                yield exp.Like(this=node.this.copy(), expression=exp.Literal.string(pattern))
         case exp.NEQ(this=exp.Column() as column):
             unknown = exp.Is(this=column.copy(), expression=exp.Null())
-            yield lambda there: there.replace(exp.paren(exp.or_(there.copy(), unknown)))
+            yield exp.paren(exp.or_(node.copy(), unknown))
         case exp.Case(args={"default": exp.Expression()}, parent=exp.Sum()) if (
             select := node.find_ancestor(exp.Select)
         ) and select.args.get("group"):  # in some groups, none
-            yield lambda there: there.set("default", None)
+            yield {"default": None}
         case exp.Between():
-            yield lambda there: there.replace(
-                exp.and_(
-                    exp.GT(this=there.this, expression=there.args["low"]),
-                    exp.LTE(this=there.this.copy(), expression=there.args["high"]),
+            for above, below in ((exp.GT, exp.LTE), (exp.GTE, exp.LT)):
+                parts = node.copy().args
+                yield exp.and_(
+                    above(this=parts["this"], expression=parts["low"]),
+                    below(this=node.this.copy(), expression=parts["high"]),
                 )
-            )
-            yield lambda there: there.replace(
-                exp.and_(
-                    exp.GTE(this=there.this, expression=there.args["low"]),
-                    exp.LT(this=there.this.copy(), expression=there.args["high"]),
-                )
-            )
         case exp.Select():
             yield from _select_changes(node)
         case exp.Sum(this=exp.Column()):
-            once = exp.Distinct(expressions=[node.this.copy()])
-            yield lambda there: there.set("this", once)
+            yield {"this": exp.Distinct(expressions=[node.this.copy()])}
         case exp.Column(parent=exp.Group(expressions=[_, _, *_] as keys)) if node.name == "id" or (
             not any(key.name == "id" and key.table == node.table for key in keys)
-        ):  # beside the key of its table, a column makes no difference
-            yield lambda there: there.pop()
+        ):  # next to the key of its table, a column makes no difference
+            yield None
         case exp.Window(args={"partition_by": [_, *_]}):
-            yield lambda there: there.set("partition_by", None)
+            yield {"partition_by": None}
         case exp.Rank():
-            yield lambda there: there.replace(exp.RowNumber())
+            yield exp.RowNumber()
         case exp.Union():
-            yield lambda there: there.set("distinct", not there.args["distinct"])
-        case exp.Coalesce():
-            yield lambda there: there.replace(there.this)
-        case exp.Sub():
-            yield lambda there: there.replace(exp.Add(**there.args))
-        case exp.Add():
-            yield lambda there: there.replace(exp.Sub(**there.args))
+            yield {"distinct": not node.args["distinct"]}
 
 
-def _select_changes(select: exp.Select) -> Iterator[Callable[[Any], object]]:
+def _ordered_changes(node: Any, keys: Sequence[Any]) -> Iterator[Any]:
+    up = bool(node.args.get("desc"))
+    yield exp.Ordered(this=node.this.copy(), desc=not up, nulls_first=up)
+    if len(keys) > 1:
+        yield None
+    if len(keys) > 1 and node is keys[-1]:
+        names = {key.name for key in node.parent.find_all(exp.Column)}
+        for column in node.find_ancestor(exp.Select).expressions:
+            if isinstance(column, exp.Column) and column.name not in names:
+                yield {"this": column.copy()}
+
+
+def _select_changes(select: exp.Select) -> Iterator[dict[str, Any]]:
     columns, grouped = select.expressions, bool(select.args.get("group"))
+    if select.parent is not None:
+        return
     one_row = not grouped and all(
         column.find(exp.AggFunc) and not column.find(exp.Window) for column in columns
     )
-    if select.parent is None and not select.args.get("limit") and not one_row:
-        yield lambda there: there.set("limit", exp.Limit(expression=exp.Literal.number(1)))
-    unique = grouped or one_row or any(column.name == "id" for column in columns)
-    if select.parent is None and not select.args.get("distinct") and not unique:
-        yield lambda there: there.set("distinct", exp.Distinct())
-    others = [column.copy() for column in columns if column.name != "id"]
-    if select.parent is None and not grouped and 0 < len(others) < len(columns):
-
-        def merge(there: Any) -> None:
-            """Put rows together that are equal but for the id."""
-            there.set("expressions", [_least(column) for column in there.expressions])
-            there.set("group", exp.Group(expressions=others))
-
-        yield merge
-
-
-def _least(column: Any) -> Any:
-    return exp.Min(this=column.copy()) if column.name == "id" else column
+    if not select.args.get("limit") and not one_row:
+        yield {"limit": exp.Limit(expression=exp.Literal.number(1))}
+    compared = [column.copy() for column in columns if column.name != "id"]
+    has_id = len(compared) < len(columns)
+    if not (select.args.get("distinct") or grouped or one_row or has_id):
+        yield {"distinct": exp.Distinct()}
+    if not grouped and compared and has_id:  # rows that are equal but for the id as one
+        merged = [column.copy() for column in columns]
+        for place, column in enumerate(columns):
+            if column.name == "id":
+                merged[place] = exp.Min(this=column.copy())
+        yield {"expressions": merged, "group": exp.Group(expressions=compared)}
 
 
 def _join_instead(missing: Any) -> None:
@@ -303,110 +315,109 @@ def _filter_later(join: Any) -> None:
         select.where(exp.or_(condition.copy(), missing), copy=False)
 
 
+# -- Python ----------------------------------------------------------------------------------------
+
+
 def normal_python(source: str) -> str:
     """Return a source as `ast` writes it, to compare two."""
     return ast.unparse(ast.parse(source))
 
 
-_COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-}
+_COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = _both_ways(
+    {ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.In: ast.NotIn}
+)
+_OPPOSITES: Mapping[Any, Any] = _both_ways({ast.And: ast.Or, ast.Add: ast.Sub})
 _ARGUMENT_CHANGES = ("{}[1:]", "{}[:-1]", "[*dict.fromkeys({})]")
-_CALLED = {"min": "max", "max": "min", "ljust": "rjust", "rjust": "ljust", "any": "all"}
-_CALLED |= {"all": "any", "startswith": "endswith", "endswith": "startswith"}
+_CALLED = _both_ways({"min": "max", "ljust": "rjust", "any": "all", "startswith": "endswith"})
 
 
 def python_mutants(gold: str) -> Iterator[str]:
     """Yield the mutants of a function."""
     tree = ast.parse(gold)
-    for place, node in enumerate(ast.walk(tree)):
-        for change in _python_changes(node):
-            mutant: ast.AST = copy.deepcopy(tree)
-            there = next(twin for number, twin in enumerate(ast.walk(mutant)) if number == place)
-            result = change(there)
-            if result is not None:
-                mutant = _Replacing(there, result).visit(mutant)
+    for node in ast.walk(tree):
+        for new in _python_changes(node):
+            # a copy of the tree, with the new node where its memory looks for the old one
+            mutant = copy.deepcopy(tree, {id(node): new})
             yield ast.unparse(ast.fix_missing_locations(mutant))
 
 
-class _Replacing(ast.NodeTransformer):
-    def __init__(self, old: ast.AST, new: ast.AST) -> None:
-        self.old, self.new = old, new
+def _with(node: ast.AST, part: str, value: object) -> ast.AST:
+    """Return a copy of a node with another part."""
+    twin = copy.copy(node)
+    setattr(twin, part, value)
+    return twin
 
-    def visit(self, node: ast.AST) -> ast.AST:
-        return self.new if node is self.old else self.generic_visit(node)
+
+def _without_each(node: ast.AST, part: str) -> Iterator[ast.AST]:
+    """Yield copies of a node without one of the items of a list."""
+    items = getattr(node, part)
+    for place in range(len(items)):
+        yield _with(node, part, items[:place] + items[place + 1 :])
 
 
-def _python_changes(node: ast.AST) -> Iterator[Callable[[ast.AST], ast.AST | None]]:
-    """Yield functions that change a copy of a node, or return what takes its place."""
+def _expression(source: str) -> ast.expr:
+    return ast.parse(source, mode="eval").body
 
-    def changing(name: str, value: object) -> Callable[[ast.AST], None]:
-        return lambda there: setattr(there, name, value)
 
+def _python_changes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what can take a node's place."""
     match node:
         case ast.Compare(ops=[operator]) if type(operator) in _COMPARED:
-            yield changing("ops", [_COMPARED[type(operator)]()])
+            yield _with(node, "ops", [_COMPARED[type(operator)]()])
         case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value=str() as text)]) if (
             len(text) > 1
         ):  # a part for the whole, any case
             whole = ast.unparse(node.left)
-            yield lambda there: ast.parse(f"{text!r} in {whole}", mode="eval").body
-            yield lambda there: ast.parse(f"{whole}.lower() == {text.lower()!r}", mode="eval").body
+            yield _expression(f"{text!r} in {whole}")
+            yield _expression(f"{whole}.lower() == {text.lower()!r}")
         case ast.FunctionDef(args=ast.arguments(args=arguments)):  # the first or last item missed
-            for name in (argument.arg for argument in arguments):
+            for argument in arguments:
                 for change in _ARGUMENT_CHANGES:
-                    first = ast.parse(f"{name} = {change.format(name)}").body
-                    yield changing("body", [*first, *node.body])
+                    first = ast.parse(f"{argument.arg} = {change.format(argument.arg)}").body
+                    yield _with(node, "body", [*first, *node.body])
         case ast.AugAssign():
-            yield lambda there: ast.Assign([there.target], there.value)  # type: ignore[attr-defined]
+            yield ast.Assign([node.target], node.value)
         case ast.Slice():
             for name in ("lower", "upper", "step"):
                 if (limit := getattr(node, name)) and ast.unparse(limit) not in ("0", "1"):
-                    yield changing(name, None)
-        case ast.BoolOp(op=operator, values=values):
-            yield changing("op", ast.Or() if isinstance(operator, ast.And) else ast.And())
-            for place in range(len(values)):
-                yield changing("values", [value for n, value in enumerate(values) if n != place])
+                    yield _with(node, name, None)
+        case ast.BoolOp():
+            yield _with(node, "op", _OPPOSITES[type(node.op)]())
+            yield from _without_each(node, "values")
         case ast.BinOp(op=ast.Add() | ast.Sub() as operator):
-            yield changing("op", ast.Sub() if isinstance(operator, ast.Add) else ast.Add())
+            yield _with(node, "op", _OPPOSITES[type(operator)]())
         case ast.Constant(value=int() as number) if not isinstance(number, bool):
-            yield changing("value", number + 1)
+            yield _with(node, "value", number + 1)
             if number > 0:
-                yield changing("value", number - 1)
+                yield _with(node, "value", number - 1)
         case ast.IfExp():
-            yield lambda there: there.body  # type: ignore[attr-defined]
-            yield lambda there: there.orelse  # type: ignore[attr-defined]
-        case ast.comprehension(ifs=[_, *_] as ifs):
-            for place in range(len(ifs)):
-                yield changing("ifs", [test for n, test in enumerate(ifs) if n != place])
+            yield node.body
+            yield node.orelse
+        case ast.comprehension(ifs=[_, *_]):
+            yield from _without_each(node, "ifs")
         case ast.If(orelse=[]):
-            yield changing("test", ast.Constant(True))
+            yield _with(node, "test", ast.Constant(True))
         case ast.Call(func=ast.Name(id=name)):
             if name in _CALLED:
-                yield changing("func", ast.Name(_CALLED[name], ast.Load()))
+                yield _with(node, "func", ast.Name(_CALLED[name]))
             if name in ("sum", "len") and "set(" not in ast.unparse(node):  # equal items once
-                once = ast.parse(f"{name}(set({ast.unparse(node.args[0])}))", mode="eval").body
-                yield lambda there: once
+                yield _expression(f"{name}(set({ast.unparse(node.args[0])}))")
             if name in ("sorted", "set", "reversed"):
-                yield changing("func", ast.Name("list", ast.Load()))
+                yield _with(node, "func", ast.Name("list"))
             if any(word.arg in ("reverse", "key") for word in node.keywords):
-                yield changing("keywords", [])
-        case ast.Call(func=ast.Attribute(attr=name)):
+                yield _with(node, "keywords", [])
+        case ast.Call(func=ast.Attribute(attr=name) as method):
             if name in _CALLED:
-                yield lambda there: setattr(there.func, "attr", _CALLED[name])  # type: ignore[attr-defined]
-            for part in ("lstrip", "rstrip") if name == "strip" else ():
-                yield lambda there, part=part: setattr(there.func, "attr", part)  # type: ignore[misc]
+                yield _with(node, "func", _with(method, "attr", _CALLED[name]))
+            if name == "strip":
+                for part in ("lstrip", "rstrip"):
+                    yield _with(node, "func", _with(method, "attr", part))
             if name in ("strip", "lower", "upper", "lstrip", "rstrip", "title"):
-                yield lambda there: there.func.value  # type: ignore[attr-defined]
+                yield method.value
             if name == "fromkeys":  # equal items again
-                yield lambda there: there.args[0]  # type: ignore[attr-defined]
+                yield node.args[0]
             if name == "split" and not node.args:
-                yield changing("args", [ast.Constant(" ")])
+                yield _with(node, "args", [ast.Constant(" ")])
 
 
 MUTANTS = {"bash": bash_mutants, "sql": sql_mutants, "python": python_mutants}

@@ -9,16 +9,10 @@ them within what it allows; the results are the gold's.
 from __future__ import annotations
 
 import re
+from functools import partial
 
-from intercode.generate.families import (
-    Draw,
-    Family,
-    Parameters,
-    Place,
-    Question,
-    fill,
-    text_of,
-)
+from intercode.generate.draws import as_text
+from intercode.generate.families import Draw, Family, Parameters, Place, Question, fill
 from intercode.generate.ground import Inputs
 
 SIGNS = "#;|~^%&+=@!:?$*"
@@ -29,24 +23,16 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def _writing_rules(draw: Draw, name: str) -> Place:
-    site, alphabet = f"{draw.home('scribe')}/{name}", "".join(draw.sample(LETTERS, 26))
-    weights = draw.sample(range(2, 40), 3)
-    modulus = draw.randint(17, 26)
-    signs = "".join(draw.sample(LETTERS.upper(), modulus))
+    facts: Parameters = {
+        "site": draw.home("scribe", name),
+        "alphabet": "".join(draw.sample(LETTERS, 26)),
+        "weights": draw.sample(range(2, 40), 3),
+        "modulus": draw.randint(17, 26),
+    }
+    facts["signs"] = "".join(draw.sample(LETTERS.upper(), facts["modulus"]))
     beat = draw.randint(3, 7)
-    first = draw.randint(2, beat)
-    place = Place(
-        name,
-        facts={
-            "site": site,
-            "alphabet": alphabet,
-            "weights": weights,
-            "modulus": modulus,
-            "signs": signs,
-            "beat": beat,
-            "first": first,
-        },
-    )
+    first, weights = draw.randint(2, beat), facts["weights"]
+    place = Place(name, facts=facts | {"beat": beat, "first": first})
     words = {"weight": weights[0], "weight2": weights[1], "weight3": weights[2]}
     stressed = {"second": first + beat, "third": first + 2 * beat}
     place.explain(draw, "python-text", letters=LETTERS, **words, **stressed)
@@ -80,29 +66,20 @@ def _writing(draw: Draw, place: Place) -> Parameters:
 
 
 def _charge_rules(draw: Draw, name: str) -> Place:
-    site, towns = f"{draw.home('office')}/{name}", draw.towns(4)
+    site, towns = draw.home("office", name), draw.towns(4)
     low, high = draw.randint(100, 300), draw.randint(600, 900)
     fees = dict(zip(towns, draw.sample(range(10, 500), 4), strict=True))
-    rebate, other, nth = draw.randint(3, 9), draw.randint(500, 700), draw.randint(2, 3)
-    first, second, paper = draw.sample(range(15, 60), 3)
-    place = Place(
-        name,
-        facts={
-            "site": site,
-            "fees": fees,
-            "towns": towns,
-            "low": low,
-            "high": high,
-            "rebate": rebate,
-            "other": other,
-            "nth": nth,
-            "first": first,
-            "second": second,
-            "paper": paper,
-        },
-    )
-    listed = "".join(f"{town}: {fee}\n" for town, fee in fees.items())
-    ordinal = {2: "second", 3: "third"}[nth]
+    facts: Parameters = {"site": site, "fees": fees, "towns": towns, "low": low, "high": high}
+    facts |= {
+        "rebate": draw.randint(3, 9),
+        "other": draw.randint(500, 700),
+        "nth": draw.randint(2, 3),
+    }
+    names = ("first", "second", "paper")
+    facts |= zip(names, draw.sample(range(15, 60), 3), strict=True)
+    place = Place(name, facts=facts)
+    listed = as_text(f"{town}: {fee}" for town, fee in fees.items())
+    ordinal = {2: "second", 3: "third"}[facts["nth"]]
     place.explain(draw, "python-records", listed=listed, ordinal=ordinal)
     return place
 
@@ -111,13 +88,17 @@ def _bookings(draw: Draw, place: Place) -> Parameters:
     people, towns = draw.people(3), place.facts["towns"]
     town = draw.choice(towns)
     amount, units = draw.number(100, 900), draw.number(5, 80)
-    lists = [
-        [
-            (draw.choice(people), draw.choice([*towns, town]), draw.randint(1, 2 * amount))
-            for _ in range(draw.randint(6, 9))
-        ]
-        for _ in range(3)
-    ]
+    lists = []
+    for _ in range(3):
+        records = []
+        for _ in range(draw.randint(6, 9)):
+            record = (
+                draw.choice(people),
+                draw.choice([*towns, town]),
+                draw.randint(1, 2 * amount),
+            )
+            records.append(record)
+        lists.append(records)
     return {
         "records": lists[0],
         "records2": lists[1],
@@ -142,27 +123,25 @@ def _bookings(draw: Draw, place: Place) -> Parameters:
 
 
 def _station_rules(draw: Draw, name: str) -> Place:
-    site, fields = f"{draw.home('station')}/{name}", draw.nouns(3)
+    site, fields = draw.home("station", name), draw.nouns(3)
     widths = [draw.randint(5, 9), draw.randint(5, 9), draw.randint(4, 5)]
     letter, shift = draw.choice(LETTERS.upper()), draw.randint(3, 30)
     divisor, begin = draw.choice([3, 7, 9, 11, 13]), draw.randint(2, 4)
     end = begin + draw.randint(2, 3)
-    place = Place(
-        name,
-        facts={
-            "site": site,
-            "letter": letter,
-            "shift": shift,
-            "divisor": divisor,
-            "from": begin,
-            "to": end,
-            **dict(zip(("field", "field2", "field3"), fields, strict=True)),
-            **dict(zip(("width", "width2", "width3"), widths, strict=True)),
-            "end": widths[0],
-            "end2": widths[0] + widths[1],
-            "end3": sum(widths),
-        },
-    )
+    facts = {
+        "site": site,
+        "letter": letter,
+        "shift": shift,
+        "divisor": divisor,
+        "from": begin,
+        "to": end,
+        **dict(zip(("field", "field2", "field3"), fields, strict=True)),
+        **dict(zip(("width", "width2", "width3"), widths, strict=True)),
+        "end": widths[0],
+        "end2": widths[0] + widths[1],
+        "end3": sum(widths),
+    }
+    place = Place(name, facts=facts)
     place.explain(draw, "python-parsing", begin=begin + 1)
     return place
 
@@ -203,35 +182,19 @@ def from_examples(draw: Draw, question: Question, parameters: Parameters) -> Inp
     return Inputs(tuple(examples), allows)
 
 
+_family = partial(Family, env="python", inputs=from_examples, tasks_per_place=5)
 FAMILIES = (
-    Family(
-        "python-text",
-        "python",
-        "make and encode text",
-        _writing_rules,
-        _writing,
-        from_examples,
-        tasks_per_place=5,
-        answer=text_of,
-    ),
-    Family(
+    _family("python-text", about="make and encode text", place=_writing_rules, draw=_writing),
+    _family(
         "python-records",
-        "python",
-        "lists of records: filter, group, charge",
-        _charge_rules,
-        _bookings,
-        from_examples,
-        tasks_per_place=5,
-        answer=text_of,
+        about="lists of records: filter, group, charge",
+        place=_charge_rules,
+        draw=_bookings,
     ),
-    Family(
+    _family(
         "python-parsing",
-        "python",
-        "read settings, measures, fields and telegrams",
-        _station_rules,
-        _messages,
-        from_examples,
-        tasks_per_place=5,
-        answer=text_of,
+        about="read settings, measures, fields and telegrams",
+        place=_station_rules,
+        draw=_messages,
     ),
 )

@@ -17,8 +17,9 @@ state. HANDBOOK, the scripts (`repair.toml`) and their messages say what that is
 from __future__ import annotations
 
 from hashlib import md5
+from posixpath import basename
 
-from intercode.generate.draws import read_toml
+from intercode.generate.draws import as_text, read_toml, without
 from intercode.generate.families import Draw, Family, Parameters, Place, fill
 
 _SCRIPTS = read_toml("repair")
@@ -33,126 +34,117 @@ _CONFLICTS = {
 
 
 def _repair_place(draw: Draw, name: str) -> Place:
-    site, (bad, fine) = f"{draw.home('forge')}/{name}", draw.nouns(2)
-    place = Place(name, facts={"site": site, "bad": bad, "fine": fine})
+    site, (bad, fine) = draw.home("forge", name), draw.nouns(2)
+    place = Place(name, facts={"site": site, "bad": bad, "fine": fine}, grows=[site])
     place.facts |= {"limit": draw.randint(3, 9), "sign": draw.choice(("eq", "ne"))}
     place.facts["least"] = draw.randint(3, 5)
-    place.grows.append(site)
     for folder in (fine, f"{bad}s", f"{bad}-old"):
-        place.fix(f"{site}/{folder}/{fine}.txt", f"{draw.line()}\n")
+        place.fix(f"{folder}/{fine}.txt", draw.text(1))
     for path in ("count.sh.orig", "old-count.sh", "count.sh"):
-        place.fix(f"{site}/run/{path}", _script("count", place))
-    place.fix(f"{site}/run/list.sh", _script("list", place), program=True)
-    place.fix(f"{site}/build.sh", _script("build", place), program=True)
-    place.fix(f"{site}/check.sh", _script("check", place), program=True)
-    rules = _stock(draw, place, site) + _parts(draw, place, site) + _settings(draw, place, site)
-    _move(draw, place, site)
-    _links(draw, place, site)
-    _data(draw, place, site)
+        place.fix(f"run/{path}", fill(_SCRIPTS["count"], place.facts))
+    for path in ("run/list", "build", "check"):
+        place.fix(f"{path}.sh", fill(_SCRIPTS[basename(path)], place.facts), program=True)
+    rules = _stock(draw, place) + _parts(draw, place) + _settings(draw, place)
+    _move(draw, place)
+    _links(draw, place)
+    _data(draw, place)
     place.write_rules(rules)
     for job, texts in _JOBS.items():
         about = fill(f"# Writes to out/{job}: {texts['about']}.", place.facts)
         begin = f"{about}\nout={site}/out/{job}\ncd {site}/data || exit 1\n"
         code = fill(texts["code"], place.facts)
-        place.fix(f"{site}/jobs/{job}.sh", f"{begin}{code}\n", program=True)
+        place.fix(f"jobs/{job}.sh", f"{begin}{code}\n", program=True)
         place.rules += f"\n{job}.sh:\n{about}"
-    place.fix(f"{site}/out/README", "What scripts write.\n")
+    place.fix("out/README", "What scripts write.\n")
     return place
 
 
-def _script(name: str, place: Place) -> str:
-    return fill(_SCRIPTS[name], place.facts)
-
-
-def _lines(draw: Draw, count: int) -> str:
-    return "".join(f"{draw.line()}\n" for _ in range(count))
-
-
-def _stock(draw: Draw, place: Place, site: str) -> str:
+def _stock(draw: Draw, place: Place) -> str:
     old, new = draw.sample(["old", "raw", "tmp", "lst", "dat", "new", "fin", "rec"], 2)
     rule = draw.choice(list(_CONFLICTS))
     place.facts |= {"old": old, "fresh": new, "rule": _CONFLICTS[rule]}
     both, *names = draw.nouns(5)
     for ending, other in ((old, new), (new, old)):
-        one, two = names.pop(), names.pop()
-        for file in (one, both, f"{one}.{ending}-{draw.randint(2, 9)}", f"later/{two}"):
-            place.write(f"{site}/stock/{file}.{ending}", _lines(draw, 2))
-        place.write(f"{site}/stock/{two}.x{ending}", _lines(draw, 1))
-        place.write(f"{site}/stock/{two}.{ending}.{other}", _lines(draw, 1))
+        single, twice = names.pop(), names.pop()
+        for file in (single, both, f"{single}.{ending}-{draw.randint(2, 9)}", f"later/{twice}"):
+            place.write(f"stock/{file}.{ending}", draw.text(2))
+        place.write(f"stock/{twice}.x{ending}", draw.text(1))
+        place.write(f"stock/{twice}.{ending}.{other}", draw.text(1))
     return (
         "The files in stock get new endings. Where the new name of a file is taken, the file"
         f" that should get it {rule}.\n"
     )
 
 
-def _move(draw: Draw, place: Place, site: str) -> None:
-    here, there = (f"{site}/{town.lower()}" for town in draw.towns(2))
-    place.facts |= {"here": here, "there": there}
-    text = _lines(draw, 2)
+def _move(draw: Draw, place: Place) -> None:
+    here, goal = (f"{place.facts['site']}/{folder}" for folder in draw.folders(2))
+    place.facts |= {"here": here, "there": goal}
+    text = draw.text(2)
     copies = ("", "", text, text, text.upper(), f"{text}\n", "")
-    starts = ("", "", "", "", "", "", "later/")
-    for start, noun, copy in zip(starts, draw.nouns(7), copies, strict=True):
-        place.write(f"{here}/{start}{noun}.txt", text)
+    *nouns, later = draw.nouns(7)
+    for noun, copy in zip((*nouns, f"later/{later}"), copies, strict=True):
+        place.write(f"{here}/{noun}.txt", text)
         if copy:
-            place.write(f"{there}/{noun}.txt", copy)
+            place.write(f"{goal}/{noun}.txt", copy)
 
 
-def _links(draw: Draw, place: Place, site: str) -> None:
-    homes = [f"moved-{town.lower()}" for town in draw.towns(2)]
-    nouns = draw.nouns(6)
-    place.facts |= {"homes": homes, "relinked": []}
+def _links(draw: Draw, place: Place) -> None:
+    homes = [f"moved-{folder}" for folder in draw.folders(2)]
+    nouns, relinked = draw.nouns(6), list[tuple[str, str]]()
+    place.facts |= {"homes": homes, "relinked": relinked}
     for number, noun in enumerate(nouns):
         link = f"{nouns[number - 1]}-link"
-        place.link(f"{site}/links/{link}", f"../texts/{noun}.txt")
+        place.link(f"links/{link}", f"../texts/{noun}.txt")
+        folders = homes
         if number % 3 == 0:
-            place.fix(f"{site}/texts/{noun}.txt", _lines(draw, 2))
-        for home in homes if number % 3 < 2 else homes[: number // 3]:
-            place.fix(f"{site}/{home}/{noun}.txt", _lines(draw, 2))
-        if number % 3 == 1:
-            place.facts["relinked"].append((link, noun))
+            place.fix(f"texts/{noun}.txt", draw.text(2))
+        elif number % 3 == 1:
+            relinked.append((link, noun))
+        else:
+            folders = homes[: number // 3]
+        for folder in folders:
+            place.fix(f"{folder}/{noun}.txt", draw.text(2))
 
 
-def _data(draw: Draw, place: Place, site: str) -> None:
+def _data(draw: Draw, place: Place) -> None:
     """Write files, lists of what they were, and a list with a file that is gone."""
     lists: dict[str, list[str]] = {"bytes.list": [], "lines.list": [], "words.list": [], "SUMS": []}
     for number, noun in enumerate(draw.nouns(8)):
-        file, before = f"{noun}.txt", _lines(draw, draw.randint(2, 6))
-        for unit, count in zip(
-            lists, (len(before.encode()), before.count("\n"), len(before.split())), strict=False
-        ):
-            lists[unit].append(f"{count} {file}\n")
-        lists["SUMS"].append(f"{md5(before.encode()).hexdigest()}  {file}\n")
+        file, before = f"{noun}.txt", draw.text(draw.randint(2, 6))
+        lists["bytes.list"].append(f"{len(before.encode())} {file}")
+        lists["lines.list"].append(f"{len(before.splitlines())} {file}")
+        lists["words.list"].append(f"{len(before.split())} {file}")
+        lists["SUMS"].append(f"{md5(before.encode()).hexdigest()}  {file}")
         if number < 3:
-            place.write(f"{site}/data/{file}", before + _lines(draw, 2))
+            place.write(f"data/{file}", before + draw.text(2))
         elif number < 6:
-            place.write(f"{site}/data/{file}", before)
-    place.write(f"{site}/data/{noun}.xtxt", _lines(draw, 9))
-    place.write(f"{site}/data/{noun}.txt.old", _lines(draw, 5))
+            place.write(f"data/{file}", before)
+    place.write(f"data/{noun}.xtxt", draw.text(9))
+    place.write(f"data/{noun}.txt.old", draw.text(5))
     for file, lines in lists.items():
-        place.fix(f"{site}/data/{file}", "".join(draw.sample(lines, len(lines))))
+        place.fix(f"data/{file}", as_text(draw.shuffled(lines)))
 
 
-def _parts(draw: Draw, place: Place, site: str) -> str:
+def _parts(draw: Draw, place: Place) -> str:
     place.facts["mends"] = {}
-    for group in draw.people(2):
-        mends = []
-        parts = draw.nouns(5)
+    for person in draw.people(2):
+        group, mends, parts = person.lower(), [], draw.nouns(5)
         for part, fault in zip(parts, ("", "name", "none", "other", "name none"), strict=True):
-            path = f"{site}/parts/{group.lower()}-{part}"
-            title = f"= {group.lower()}-{part}"
-            first = {"other": f"{title}s\n"}.get(fault, "" if "none" in fault else f"{title}\n")
-            ending = "pat" if "name" in fault else "part"
-            place.fix(f"{path}.{ending}", first + _lines(draw, draw.randint(2, 4)))
+            path, title = f"{place.facts['site']}/parts/{group}-{part}", f"= {group}-{part}"
+            first, ending = f"{title}\n", "part"
             if "name" in fault:
+                ending = "pat"
                 mends.append(f"mv {path}.pat {path}.part")
             if "none" in fault:
+                first = ""
                 mends.append(f"sed -i '1i {title}' {path}.part")
             if fault == "other":
+                first = f"{title}s\n"
                 mends.append(f"sed -i '1s/.*/{title}/' {path}.part")
+            place.fix(f"{path}.{ending}", first + draw.text(draw.randint(2, 4)))
         draw.shuffle(parts)
-        lines = (f"{group.lower()}-{part}\n" for part in parts)
-        place.fix(f"{site}/sets/{group.lower()}", "".join(lines))
-        place.facts["mends"][group.lower()] = mends
+        place.fix(f"sets/{group}", as_text(f"{group}-{part}" for part in parts))
+        place.facts["mends"][group] = mends
     return (
         "A part is a file NAME.part in parts, and begins with the line `= NAME`. If the name of a"
         " part ends in .pat instead, rename it. If its first line begins with = but is wrong,"
@@ -160,19 +152,22 @@ def _parts(draw: Draw, place: Place, site: str) -> str:
     )
 
 
-def _settings(draw: Draw, place: Place, site: str) -> str:
+def _settings(draw: Draw, place: Place) -> str:
     keys = draw.nouns(5)
-    limits = {key: (draw.randint(5, 50), draw.randint(100, 999)) for key in keys}
-    rows = (f"{key} {low} {high}\n" for key, (low, high) in limits.items())
-    place.fix(f"{site}/conf/limits", "".join(rows))
+    limits, lines = {}, []
+    for key in keys:
+        low, high = draw.randint(5, 50), draw.randint(100, 999)
+        limits[key] = (low, high)
+        lines.append(f"{key} {low} {high}")
+    place.fix("conf/limits", as_text(lines))
     place.facts["corrections"] = {}
-    for town in draw.towns(2):
-        path = f"{site}/conf/{town.lower()}.conf"
+    for folder in draw.folders(2):
+        path = f"{place.facts['site']}/conf/{folder}.conf"
         small, large, right, other, missing = draw.sample(keys, 5)
         values = {small: limits[small][0] - 3, large: limits[large][1] + draw.randint(1, 99)}
         values |= {right: limits[right][1], other: limits[other][0], f"{right}s": 70}
-        lines = [f"{key} = {value}\n" for key, value in values.items()]
-        place.fix(path, "".join(draw.sample(lines, len(lines))))
+        lines = [f"{key} = {value}" for key, value in values.items()]
+        place.fix(path, as_text(draw.shuffled(lines)))
         place.facts["corrections"][path] = [
             f"sed -i 's/{small} = .*/{small} = {limits[small][0]}/' {path}",
             f"sed -i 's/{large} = .*/{large} = {limits[large][1]}/' {path}",
@@ -201,7 +196,7 @@ def _fault(draw: Draw, place: Place) -> Parameters:
         "set": group,
         "mend": "; ".join(mends),
         "first": mends[0],
-        "fewer": "; ".join(mend for mend in mends if mend != left_out),
+        "fewer": "; ".join(without(mends, [left_out])),
         "conf": conf,
         "correct": "; ".join(corrections),
         "correct_less": "; ".join(corrections[:-1]),

@@ -8,10 +8,13 @@ numbers, counted from the first day of the records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import product, repeat
 from typing import Any
 
-from intercode.generate.families import Draw, Family, Parameters, Place, rows_of
+from intercode.generate.draws import middle, of_type, without
+from intercode.generate.families import Draw, Family, Parameters, Place
 from intercode.generate.ground import Cell, Rows
 
 # fmt: off
@@ -43,7 +46,7 @@ Rule = tuple[str, str]
 def _plausible(row: Mapping[str, Any]) -> bool:
     """Say whether a row may be in a database: no number is negative or very high, nothing is
     brought back before it is taken, and no team plays against itself."""
-    numbers = [value for value in row.values() if isinstance(value, int)]
+    numbers = of_type(int, row.values())
     back, home = row.get("back"), row.get("home_id")
     return (
         all(0 <= number <= HIGHEST for number in numbers)
@@ -61,11 +64,12 @@ def _table(draw: Draw, count: int, **columns: Sequence[Cell]) -> Rows:
         row = (ids[len(rows)], *map(draw.choice, columns.values()))
         if _plausible(dict(zip(("id", *columns), row, strict=True))):
             rows.append(row)
-    refers = {
-        name: "team" if name in ("home_id", "away_id") else name.removesuffix("_id")
-        for name in columns
-        if name.endswith("_id")
-    }
+    refers = {}
+    for name in columns:
+        if name in ("home_id", "away_id"):
+            refers[name] = "team"
+        elif name.endswith("_id"):
+            refers[name] = name.removesuffix("_id")
     return Rows(
         ("id", *columns),
         tuple(rows),
@@ -84,15 +88,18 @@ def _database(
     **tables: Rows,
 ) -> Place:
     """Return a place with a database. `codes` has a sign for each meaning, by column."""
-    told = [
-        f"Signs in {column}: " + ", ".join(f"{sign} is {word}" for word, sign in signs.items())
-        for column, signs in codes.items()
-    ]
+    lines, data = list[str](), {}
+    for column, signs in codes.items():
+        meanings = ", ".join(f"{sign} is {word}" for word, sign in signs.items())
+        lines.append(f"Signs in {column}: {meanings}")
+        data[column.partition(".")[2]] = signs
+    for _, rule in rules:
+        lines.append(rule)
     return Place(
         name,
         facts={"db": name.replace("-", "_"), **facts},
-        rules="\n".join([*told, *(rule for _, rule in rules)]),
-        data={column.partition(".")[2]: signs for column, signs in codes.items()},
+        rules="\n".join(lines),
+        data=data,
         tables={**tables, "house_rule": _explaining("topic rule", rules)},
         fixed={*EXPLAINING},
     )
@@ -104,8 +111,13 @@ def _explaining(columns: str, rows: Iterable[Sequence[Cell]]) -> Rows:
 
 def _signs(draw: Draw, column: str) -> dict[str, str]:
     """Return a sign of two characters for each meaning of a column."""
-    signs = [f"{letter}{digit}" for letter in "CFHKRTX" for digit in range(1, 9)]
+    signs = [*map("".join, product("CFHKRTX", "12345678"))]
     return dict(zip(CODES[column], draw.sample(signs, 4), strict=True))
+
+
+def _meanings(signs: Mapping[str, str]) -> Rows:
+    """Return the table that explains signs; `signs` has a sign for each meaning."""
+    return _explaining("sign meaning", zip(signs.values(), signs, strict=True))
 
 
 def _names(draw: Draw, count: int) -> list[str]:
@@ -118,26 +130,21 @@ def _values(draw: Draw, place: Place) -> Parameters:
     number comes a higher one (`day2`), to the meaning of a code its sign (`state_sign`)."""
     parameters: Parameters = {"count": draw.number(2, 5)}
     for name, table in place.tables.items():
-        for column in () if name in place.fixed else table.columns:
-            values = [value for value in table.column(column) if value is not None]
+        if name in place.fixed:
+            continue
+        for column in table.columns:
             if column in parameters:
                 continue
+            values: list[Any] = without(table.column(column), [None])
             if signs := place.data.get(column):
                 parameters[column] = draw.choice([*signs])
                 parameters[f"{column}_sign"] = signs[parameters[column]]
             elif isinstance(values[0], int):
-                parameters[column] = draw.limit(_middle(values))
+                parameters[column] = draw.limit(middle(values, 5))
                 parameters[f"{column}2"] = parameters[column] + draw.randint(2, 12)
             else:
                 parameters[column] = draw.choice(values)
     return parameters
-
-
-def _middle(values: Iterable[Any]) -> list[int]:
-    """Return the values without the lowest and the highest fifth."""
-    ordered = sorted(values)
-    cut = len(ordered) // 5
-    return ordered[cut : len(ordered) - cut]
 
 
 def _shop(draw: Draw, name: str) -> Place:
@@ -184,8 +191,10 @@ def _shop(draw: Draw, name: str) -> Place:
         purchase=purchase,
         code=_explaining(
             "field sign meaning",
-            [("state", sign, word) for word, sign in states.items()]
-            + [("grade", sign, word) for word, sign in grades.items()],
+            [
+                *zip(repeat("state"), states.values(), states, strict=False),
+                *zip(repeat("grade"), grades.values(), grades, strict=False),
+            ],
         ),
     )
 
@@ -235,9 +244,7 @@ def _library(draw: Draw, name: str) -> Place:
         writer=writer,
         book=book,
         loan=loan,
-        book_condition=_explaining(
-            "sign meaning", [(sign, word) for word, sign in conditions.items()]
-        ),
+        book_condition=_meanings(conditions),
         reader_class=_explaining(
             "sign meaning days", zip(classes.values(), classes, weeks, strict=True)
         ),
@@ -249,7 +256,7 @@ def _league(draw: Draw, name: str) -> Place:
     team = _table(
         draw,
         9,
-        name=[f"{noun.title()} {club}" for noun in draw.nouns(3) for club in CLUBS],
+        name=[" ".join(pair) for pair in product(map(str.title, draw.nouns(3)), CLUBS)],
         town=draw.towns(2),
         founded=range(1880, 2000),
     )
@@ -289,17 +296,14 @@ def _league(draw: Draw, name: str) -> Place:
         player=player,
         game=game,
         card=card,
-        role_sign=_explaining("sign meaning", [(sign, word) for word, sign in roles.items()]),
-        game_kind=_explaining("sign meaning", [(sign, word) for word, sign in kinds.items()]),
+        role_sign=_meanings(roles),
+        game_kind=_meanings(kinds),
     )
 
 
-def _family(name: str, about: str, place: Callable[[Draw, str], Place]) -> Family:
-    return Family(name, "sql", about, place, _values, tasks_per_place=15, answer=rows_of)
-
-
+_family = partial(Family, env="sql", draw=_values, tasks_per_place=15)
 FAMILIES = (
-    _family("sql-shop", "customers, articles and purchases of a shop", _shop),
-    _family("sql-library", "books, readers and loans of a library", _library),
-    _family("sql-league", "teams, players, games and cards of a league", _league),
+    _family("sql-shop", about="customers, articles and purchases of a shop", place=_shop),
+    _family("sql-library", about="books, readers and loans of a library", place=_library),
+    _family("sql-league", about="teams, players, games and cards of a league", place=_league),
 )

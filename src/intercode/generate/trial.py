@@ -15,11 +15,12 @@ from __future__ import annotations
 import io
 import secrets
 import tarfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import intercode.sandbox
+from intercode.generate.draws import Texts
 from intercode.generate.families import Place
 from intercode.types import Change, Outcome
 from intercode_sandbox.base import Limits
@@ -64,7 +65,7 @@ class Trial:
         self.errors = b""
         """Errors that the first of the last commands printed, and those of undoing the others."""
 
-    def outcomes(self, place: Place, commands: Sequence[str]) -> list[Outcome]:
+    def outcomes(self, place: Place, commands: Texts) -> list[Outcome]:
         """Return the outcome of each command, executed where only the files of the place are.
 
         `failed` tells a status other than 0; a command that runs out of time has failed and has no
@@ -74,31 +75,30 @@ class Trial:
         self.errors = b""
         outcomes = list[Outcome]()
         alone = commands[0] in self._changing
-        tried = [
-            *commands[:1],
-            *(command for command in commands[1:] if command not in self._endless),
-        ]
+        tried = [commands[0]]
+        for command in commands[1:]:
+            if command not in self._endless:
+                tried.append(command)
         while rest := tried[len(outcomes) :]:
             errors = 1 if outcomes else 2
             if not alone:
-                outcomes += (together := self._run_together(errors, rest[:_TOGETHER]))
+                together = self._run_together(errors, rest[:_TOGETHER])
+                outcomes += together
                 alone = not together
                 continue
-            outcomes.append(outcome := self._run_alone(errors, rest[0]))
+            outcome = self._run_alone(errors, rest[0])
+            outcomes.append(outcome)
             if outcome.changes:
                 self._changing.add(rest[0])
         self._restore()
         by_command = dict(zip(tried, outcomes, strict=True))
         return [by_command.get(command, Outcome("", failed=True)) for command in commands]
 
-    def close(self) -> None:
-        self._sandbox.close()
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self.close()
+        self._sandbox.close()
 
     def _load(self, files: dict[str, _File]) -> None:
         """Make the sandbox one that has these files and no other changes."""
@@ -109,8 +109,8 @@ class Trial:
         if not self._files:
             self._sandbox.reset()
         self._files = {}
-        done = self._write(old, new)
-        if done is None or done.exit_code:
+        completed = self._write(old, new)
+        if completed is None or completed.exit_code:
             raise OSError("a place cannot be unpacked")
         self._before, self._files = self._sandbox.diff(), files
 
@@ -124,47 +124,55 @@ class Trial:
 
     def _changes(self) -> dict[str, Change]:
         after = self._sandbox.diff()
-        changes = {
-            path: change for path, change in after.items() if change != self._before.get(path)
-        }
+        changes = {}
+        for path, change in after.items():
+            if change != self._before.get(path):
+                changes[path] = change
         for path in self._before.keys() - after.keys():
             changes[path] = Change("removed", self._before[path].type)
         return changes
 
-    def _run_together(self, errors: int, commands: Sequence[str]) -> list[Outcome]:
+    def _run_together(self, errors: int, commands: Texts) -> list[Outcome]:
         """Return the outcomes of commands that run one after the other; none if they change
         something or do not end. The errors of the first go to a file descriptor."""
         mark = secrets.token_hex(8)
-        done = self._run(["bash", "-c", _EACH, mark, str(errors), *commands])
+        completed = self._run(["bash", "-c", _EACH, mark, str(errors), *commands])
         self._undone = list(self._changes())
-        parts = done.stdout.split(f"{mark} ".encode()) if done else []
+        parts = []
+        if completed:
+            parts = completed.stdout.split(f"{mark} ".encode())
         if self._undone or len(parts) != len(commands) + 1:
             self._restore()
             return []
-        ends = [part.split(b"\n", 1) for part in parts[1:]]
-        texts = [parts[0], *(text for _, text in ends[:-1])]
-        return [
-            Outcome(text.decode(errors="replace"), failed=status != b"0")
-            for text, (status, _) in zip(texts, ends, strict=True)
-        ]
+        text, outcomes = parts[0], []
+        for part in parts[1:]:
+            status, _, after = part.partition(b"\n")
+            outcomes.append(Outcome(text.decode(errors="replace"), failed=status != b"0"))
+            text = after
+        return outcomes
 
     def _run_alone(self, errors: int, command: str) -> Outcome:
         if self._undone:
-            done = self._write(*self._undo(), _ALONE, str(errors), command)
+            completed = self._write(*self._undo(), _ALONE, str(errors), command)
         else:
-            done = self._run(["bash", "-c", _ALONE, "bash", str(errors), command])
+            completed = self._run(["bash", "-c", _ALONE, "bash", str(errors), command])
         changes = self._changes()
         self._undone = list(changes)
-        if done is None:
+        if completed is None:
             self._endless.add(command)
             self._restore()
             return Outcome("", changes, failed=True)
-        return Outcome(done.stdout.decode(errors="replace"), changes, failed=done.exit_code != 0)
+        output = completed.stdout.decode(errors="replace")
+        return Outcome(output, changes, failed=completed.exit_code != 0)
 
     def _undo(self) -> tuple[list[str], dict[str, _File]]:
         """Return the paths to remove and the files to write to undo the last command."""
         paths = [path.lstrip("/") for path in self._undone]
-        return paths, {path: self._files[path] for path in self._files if _is_at(path, paths)}
+        files = {}
+        for path, file in self._files.items():
+            if any(f"{path}/".startswith(f"{other}/") for other in paths):
+                files[path] = file
+        return paths, files
 
     def _restore(self) -> None:
         """Undo the last command; start again if that is not enough."""
@@ -175,15 +183,11 @@ class Trial:
                 files, self._files = self._files, {}
                 self._load(files)
 
-    def _run(self, command: Sequence[str], *, stdin: bytes = b"") -> Completed | None:
+    def _run(self, command: Texts, *, stdin: bytes = b"") -> Completed | None:
         """Return what a program printed, None if it ran out of time."""
-        done = self._sandbox.run(command, stdin=stdin, timeout=self._seconds)
-        self.errors += done.stderr
-        return None if done.exit_code is None else done
-
-
-def _is_at(path: str, paths: Sequence[str]) -> bool:
-    return any(path == one or path.startswith(f"{one}/") for one in paths)
+        completed = self._sandbox.run(command, stdin=stdin, timeout=self._seconds)
+        self.errors += completed.stderr
+        return None if completed.exit_code is None else completed
 
 
 def _files_of(place: Place) -> dict[str, _File]:
@@ -193,7 +197,10 @@ def _files_of(place: Place) -> dict[str, _File]:
         path = name.removeprefix("tree/")
         for folder in [*map(str, PurePosixPath(path).parents)][-2::-1]:
             files.setdefault(folder, _File(None, 0o755))
-        files[path] = _File(content, 0o755 if name in place.programs else 0o644)
+        mode = 0o644
+        if name in place.programs:
+            mode = 0o755
+        files[path] = _File(content, mode)
     return files
 
 
@@ -203,7 +210,7 @@ def _tar_of(files: Mapping[str, _File]) -> bytes:
         for path, (content, mode) in files.items():
             entry = tarfile.TarInfo(path)
             entry.mode = mode
-            data: Any = None
+            data = None
             if content is None:
                 entry.type = tarfile.DIRTYPE
             elif isinstance(content, PurePosixPath):

@@ -19,16 +19,16 @@ import errno
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from intercode.agents.code import asking, code_of
 from intercode.errors import DataError
 from intercode.reading import decoded, files_below, leave_out, parse_json, present, read_entries
+from intercode.runs.rows import Config
 from intercode.runs.store import from_json, read_inside, shared_length, to_json
 from intercode.types import Episode, Message, Sample, ToolCall, Turn, Usage, reasoning_of
 
@@ -40,96 +40,92 @@ _OF_ACTION = (
     *("after", "forced", "session_lost", "value", "asked"),
 )
 _OF_REPLY = ("finish_reason", "reply_seconds", "left_out")
+_FENCED = re.compile(r"^```[^`\n]*\n(.*?)\n?^```", re.DOTALL | re.MULTILINE)
+"""The first fenced block of a reply, and the code in it."""
 WAITING, FROM_TEXT = {"executed": False}, {"from_text": True}
 """The `extra` of a call that was not executed, and of one that no reply made: its code was found in
 the reply's text, or came from an agent without a model."""
 
-AtifStep = dict[str, Any]
+Object = dict[str, Any]
+"""An object of JSON."""
+Recording = tuple[Object, list[Episode]]
+"""Settings, and episodes."""
 
 
-def trajectory_of(config: Mapping[str, Any], episode: Episode) -> dict[str, Any]:
+def trajectory_of(config: Config, episode: Episode) -> Object:
     """Return the episode of a run with the settings `config` as a trajectory, as JSON."""
     record = to_json(episode)
-    steps, seen, known = list[AtifStep](), list[str](), list[tuple[str, str]]()
+    steps = list[Object]()
+    observations = list[str]()
+    past = list[tuple[str, str]]()
     for turn, facts in zip(episode.turns, record.pop("turns"), strict=True):
         question = [
             (message["role"], _text_of(message.get("content"))) for message in turn.ask or ()
         ]
-        for role, content in question[shared_length(known, question) :]:
-            if role != "tool" and not any(text in content for text in seen):
-                step: AtifStep = {
-                    "source": "user" if role == "user" else "system",
-                    "message": content,
-                }
-                if role == "assistant":
-                    step |= {"source": "agent", "is_copied_context": True}
-                _add_step(steps, step)
+        for role, content in question[shared_length(past, question) :]:
+            if role == "tool" or any(text in content for text in observations):
+                continue
+            source = {"user": "user", "assistant": "agent"}.get(role, "system")
+            step = {"step_id": len(steps) + 1, "source": source, "message": content}
+            if role == "assistant":
+                step["is_copied_context"] = True
+            steps.append(step)
         if turn.ask is not None:
-            known = [*question, ("assistant", turn.reply or "")]
+            past = [*question, ("assistant", turn.reply or "")]
         if turn.ask is not None or not _continues(steps, turn):
-            _add_step(steps, _agent_step(turn, facts, len(steps) + 1))
-            seen.clear()
+            steps.append(_agent_step(turn, facts, len(steps) + 1))
+            observations.clear()
         if turn.acted:
             _add_action(steps[-1], turn, facts)
-            seen.append(turn.observation.rstrip("\n") or "(no output)")
+            observations.append(turn.observation.rstrip("\n") or "(no output)")
     if not steps:
-        _add_step(steps, {"source": "user", "message": episode.query})
-    settings = {name: config.get(name) for name in SETTINGS}
-    folder, identity = Path(str(config.get("run", ""))).name, json.dumps(dict(config), default=str)
+        steps = [{"step_id": 1, "source": "user", "message": episode.query}]
+    folder = Path(str(config.get("run", ""))).name
+    identity = json.dumps(dict(config), default=str)
     session = f"{folder}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
     usage = episode.usage
     return {
         "schema_version": VERSION,
         "session_id": session,
         "trajectory_id": f"{session}/{episode.task}/{episode.epoch}",
-        "agent": _without_none(
+        "agent": _filled(
             name=str(config.get("agent")),
             version=str((config.get("versions") or {}).get("intercode", "unknown")),
             model_name=config.get("model"),
         ),
         "steps": steps,
-        "final_metrics": _without_none(
-            total_prompt_tokens=usage.prompt_tokens or None,
-            total_completion_tokens=usage.completion_tokens or None,
-            total_cost_usd=usage.cost or None,
+        "final_metrics": _filled(
+            total_prompt_tokens=usage.prompt_tokens,
+            total_completion_tokens=usage.completion_tokens,
+            total_cost_usd=usage.cost,
             total_steps=len(steps),
         ),
-        "extra": {**record, "intercode": settings},
+        "extra": {**record, "intercode": {name: config.get(name) for name in SETTINGS}},
     }
 
 
-def _add_step(steps: list[AtifStep], step: AtifStep) -> None:
-    steps.append({"step_id": len(steps) + 1, **step})
-
-
-def _continues(steps: Sequence[AtifStep], turn: Turn) -> bool:
+def _continues(steps: Sequence[Object], turn: Turn) -> bool:
     """Return whether the turn is a further action of the last step's reply."""
-    last = steps[-1] if steps else dict[str, Any]()
+    if not steps or turn.after is not None or turn.forced:
+        return False
+    last = steps[-1]
     results = last.get("observation", {}).get("results", [{}])
     return (
         last.get("llm_call_count") == 1
         and "source_call_id" in results[-1]
         and (turn.action is not None or _waiting(last) is not None)
-        and turn.after is None
-        and not turn.forced
     )
 
 
-def _agent_step(turn: Turn, facts: Mapping[str, Any], number: int) -> AtifStep:
+def _agent_step(turn: Turn, facts: Object, number: int) -> Object:
     """Return a step with the reply of the turn. Its calls are not executed yet."""
+    step = {"step_id": number, "source": "agent", "message": turn.reply or ""}
     if turn.ask is None:
-        return {"source": "agent", "message": "", "llm_call_count": 0}
-    usage, sample = turn.usage, turn.sample
-    metrics = _without_none(
-        prompt_tokens=usage.prompt_tokens or None,
-        completion_tokens=usage.completion_tokens or None,
-        cost_usd=usage.cost or None,
-        prompt_token_ids=list(sample.prompt_ids) or None if sample else None,
-        completion_token_ids=list(sample.token_ids) or None if sample else None,
-        logprobs=list(sample.logprobs) or None if sample else None,
-        extra={"reasoning_tokens": usage.reasoning_tokens} if usage.reasoning_tokens else None,
-    )
-    ids, calls = list[str](), list[dict[str, Any]]()
+        return {**step, "message": "", "llm_call_count": 0}
+    usage = turn.usage
+    sample = turn.sample or Sample()
+    ids = list[str]()
+    calls = []
     for call in turn.calls or ():
         ids.append(f"call_{number}_{len(ids)}" if not call.id or call.id in ids else call.id)
         calls.append(
@@ -140,36 +136,38 @@ def _agent_step(turn: Turn, facts: Mapping[str, Any], number: int) -> AtifStep:
                 "extra": WAITING,
             }
         )
-    return _without_none(
-        source="agent",
-        message=turn.reply or "",
-        reasoning_content=reasoning_of(turn) or None,
-        tool_calls=calls or None,
-        metrics=metrics,
-        llm_call_count=1,
-        extra={name: facts[name] for name in _OF_REPLY if facts.get(name) is not None} or None,
+    step |= _filled(reasoning_content=reasoning_of(turn), tool_calls=calls)
+    step["metrics"] = _filled(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cost_usd=usage.cost,
+        prompt_token_ids=list(sample.prompt_ids),
+        completion_token_ids=list(sample.token_ids),
+        logprobs=list(sample.logprobs),
+        extra=_filled(reasoning_tokens=usage.reasoning_tokens),
     )
+    step["llm_call_count"] = 1
+    return step | _filled(extra=_facts(facts, _OF_REPLY))
 
 
-def _add_action(step: AtifStep, turn: Turn, facts: Mapping[str, Any]) -> None:
+def _add_action(step: Object, turn: Turn, facts: Object) -> None:
     """Add the observation of the turn, and its action: the next call of the reply, or a call in the
     form of the agent `tools`."""
     results = step.setdefault("observation", {"results": []})["results"]
-    extra = {
-        name: facts[name]
-        for name in _OF_ACTION
-        if facts.get(name) is not None and facts[name] is not False
-    }
+    extra = _facts(facts, _OF_ACTION)
+    result = Object()
     call = _waiting(step)
     if call:
         del call["extra"]
     elif turn.action is not None:
         name, _, answer = turn.action.partition(" ")
-        arguments = {"answer": answer} if answer else {}
+        arguments = _filled(answer=answer)
         if turn.asked is not None:
-            name, arguments = "ask", {"question": answer}
+            name = "ask"
+            arguments = {"question": answer}
         elif name != "submit":
-            name, arguments = "execute", {"code": turn.action}
+            name = "execute"
+            arguments = {"code": turn.action}
         call = {
             "tool_call_id": f"call_{step['step_id']}_{len(results)}",
             "function_name": name,
@@ -177,57 +175,72 @@ def _add_action(step: AtifStep, turn: Turn, facts: Mapping[str, Any]) -> None:
             "extra": FROM_TEXT,
         }
         step.setdefault("tool_calls", []).append(call)
-    if (action_of(call) if call else "") != turn.action:
+    readable: str | None = ""
+    if call:
+        readable = action_of(call)
+        result["source_call_id"] = call["tool_call_id"]
+    if readable != turn.action:
         extra["action"] = turn.action
     if turn.thought != (turn.reply or None):
         extra["thought"] = turn.thought
-    results.append(
-        _without_none(
-            source_call_id=call and call["tool_call_id"],
-            content=turn.observation,
-            extra=extra or None,
-        )
-    )
+    results.append(result | {"content": turn.observation} | _filled(extra=extra))
 
 
-def _waiting(step: AtifStep) -> dict[str, Any] | None:
+def _waiting(step: Object) -> Object | None:
     """Return the first call of the step that is not executed yet."""
     return next((call for call in step.get("tool_calls", ()) if call.get("extra") == WAITING), None)
 
 
-def _arguments(value: object) -> dict[str, Any]:
+def _arguments(value: object) -> Object:
     """Return the arguments of a call, which may be JSON, as OpenAI's API gives them, or None."""
     arguments = value
+    if value is None:
+        return {}
     if isinstance(value, str):
         with suppress(ValueError, RecursionError):
             arguments = json.loads(value or "{}", strict=False)
-    return arguments if isinstance(arguments, dict) else {} if value is None else {"text": value}
+    return arguments if isinstance(arguments, dict) else {"text": value}
 
 
-def _without_none(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+def _facts(facts: Object, names: Iterable[str]) -> Object:
+    """Return the facts of a turn that are neither None nor False."""
+    present_facts = {}
+    for name in names:
+        value = facts.get(name)
+        if value is not None and value is not False:
+            present_facts[name] = value
+    return present_facts
+
+
+def _filled(**fields: Any) -> Object:
+    """Return the fields that are neither None nor 0 nor empty."""
+    return {name: value for name, value in fields.items() if value}
 
 
 def _text_of(content: object) -> str:
     """Return the text of a message; a part that is not text is left out."""
     if isinstance(content, str) or content is None:
         return content or ""
-    parts: list[Any] = content if isinstance(content, list) else [content]
+    parts: list[Any] = [content]
+    if isinstance(content, list):
+        parts = content
     return "\n".join(part.get("text") or "" for part in parts)
 
 
-def action_of(call: Mapping[str, Any]) -> str | None:
+def action_of(call: Object) -> str | None:
     """Return the code that a tool call executes: text under a usual name (`command`, `code`, …), or
     a submission. None for a call of another kind, such as an edit of a file."""
-    arguments = call["arguments"]
-    if call["function_name"] == "submit":
+    name, arguments = call["function_name"], call["arguments"]
+    if name == "submit":
         return f"submit {arguments.get('answer') or ''}".strip()
-    if call["function_name"] == "ask" and arguments.get("question"):
+    if name == "ask" and arguments.get("question"):
         return asking(arguments)
     if "path" in arguments or "file_path" in arguments:
         return None
+    if code := code_of(arguments):
+        return code
     keys = arguments.get("keystrokes") or arguments.get("raw_action")
-    return code_of(arguments) or (keys.removesuffix("\n") if isinstance(keys, str) else None)
+    return keys.removesuffix("\n") if isinstance(keys, str) else None
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -241,8 +254,10 @@ def trajectory_files(path: Path) -> Iterator[Path]:
 def marked_files(path: Path, mark: bytes) -> Iterator[Path]:
     """Yield the file `path`, or the JSON files below it, that contain `mark`; a file that cannot be
     read is left out with a warning."""
-    below = (file for file in files_below(path) if file.suffix == ".json")
-    for file in [path.resolve()] if present(path) == "file" else below:
+    files: Iterable[Path] = [path.resolve()]
+    if present(path) != "file":
+        files = (file for file in files_below(path) if file.suffix == ".json")
+    for file in files:
         try:
             if mark in read_inside(file.parent, file.name):
                 yield file.resolve()
@@ -251,7 +266,7 @@ def marked_files(path: Path, mark: bytes) -> Iterator[Path]:
                 leave_out(error)
 
 
-def read_trajectories(path: Path) -> tuple[dict[str, Any], list[Episode]] | None:
+def read_trajectories(path: Path) -> Recording | None:
     """Return the settings and episodes of a trajectory file or of a folder that contains some; None
     if there are none.
 
@@ -259,82 +274,98 @@ def read_trajectories(path: Path) -> tuple[dict[str, Any], list[Episode]] | None
     reward, how the episode ended, the environment. A damaged trajectory is left out with a warning;
     raises `DataError` if all are.
     """
-    settings, episodes, keys = list[dict[str, str]](), list[Episode](), set[tuple[str, int]]()
+    settings = []
+    episodes = {}
     for values, episode in read_entries(trajectory_files(path), _read_trajectory):
-        free = (epoch for epoch in count(episode.epoch) if (episode.task, epoch) not in keys)
-        episodes.append(replace(episode, epoch=next(free)))
-        keys.add((episode.task, episodes[-1].epoch))
+        epoch = episode.epoch
+        while (episode.task, epoch) in episodes:
+            epoch += 1
+        episodes[episode.task, epoch] = replace(episode, epoch=epoch)
         settings.append(values)
     if not episodes:
         return None
-    common = set.intersection(*(set(values.items()) for values in settings))
-    return {"run": str(path), "agent": "several", **dict(common)}, episodes
+    common = dict(set.intersection(*settings))
+    return {"run": str(path), "agent": "several", **common}, list(episodes.values())
 
 
-def _read_trajectory(file: Path) -> tuple[dict[str, str], Episode]:
+def _read_trajectory(file: Path) -> tuple[set[tuple[str, str]], Episode]:
     """Return the settings and the episode of a file."""
     try:
         trajectory = parse_json(decoded(read_inside(file.parent, file.name), file), file)
-        record, agent = dict(trajectory.get("extra") or {}), trajectory["agent"]
+        record, steps = dict(trajectory.get("extra") or {}), trajectory["steps"]
         ours = record.pop("intercode", None)
         if ours is None:
-            asked = (step["message"] for step in trajectory["steps"] if step["source"] == "user")
+            asked = (step["message"] for step in steps if step["source"] == "user")
             query = _text_of(next(asked, ""))
             episode = Episode(_task_of(file, trajectory), query, (), None, False, None)
         else:
             episode = from_json({**record, "turns": []})
-        turns = tuple(_turns(trajectory["steps"], ours is not None))
+        episode = replace(episode, turns=tuple(_turns(steps, ours is not None)))
+        agent = trajectory["agent"]
         values = {"agent": agent["name"], "model": agent.get("model_name"), **(ours or {})}
-        settings = {name: str(value) for name, value in values.items() if value}
-        return settings, from_json(to_json(replace(episode, turns=turns)))
+        settings = {(name, str(value)) for name, value in values.items() if value}
+        return settings, from_json(to_json(episode))
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise DataError(f"{file} is not an ATIF trajectory: {error!r:.200}") from error
 
 
-def _task_of(file: Path, trajectory: Mapping[str, Any]) -> str:
+def _task_of(file: Path, trajectory: Object) -> str:
     """Return the name of the task: Harbor writes TASK__TRIAL/agent/trajectory.json."""
     if file.name != "trajectory.json":
         return str(trajectory.get("trajectory_id") or file.stem)
-    folder = file.parents[1] if file.parent.name == "agent" else file.parent
+    folder = file.parent
+    if folder.name == "agent":
+        folder = folder.parent
     return folder.name.partition("__")[0]
 
 
-def _turns(steps: Iterable[AtifStep], ours: bool) -> Iterator[Turn]:
+def _turns(steps: Iterable[Object], ours: bool) -> Iterator[Turn]:
     """Yield the turns of a trajectory; `ours`: this module wrote the facts in `extra`."""
-    messages = list[Message]()
+
+    def with_facts(turn: Turn, entry: Object) -> Turn:
+        return replace(turn, **(entry.get("extra") or {})) if ours else turn
+
+    messages = []
     for step in steps:
         content = _text_of(step["message"])
-        if step["source"] != "agent" or step.get("is_copied_context"):
-            role = "assistant" if step["source"] == "agent" else step["source"]
+        role = step["source"]
+        if role != "agent" or step.get("is_copied_context"):
+            if role == "agent":
+                role = "assistant"
             messages.append({"role": role, "content": content})
             continue
-        calls = [
-            {**call, "arguments": _arguments(call.get("arguments"))}
-            for call in step.get("tool_calls") or ()
-        ]
-        turn, asks = Turn(), step.get("llm_call_count") != 0
-        if asks:
-            turn = replace(_reply_of(step, content, calls), ask=tuple(messages))
-            turn = replace(turn, **((step.get("extra") or {}) if ours else {}))
+        calls = []
+        for call in step.get("tool_calls") or ():
+            calls.append({**call, "arguments": _arguments(call.get("arguments"))})
+        turn = Turn()
+        waits = step.get("llm_call_count") != 0
+        if waits:
+            turn = with_facts(_reply_of(step, calls, tuple(messages)), step)
             messages.append(turn.message)
-        for call, result in _executed(calls, (step.get("observation") or {}).get("results") or []):
-            action = action_of(call) if call else None if calls else _fenced(content)
+        for executed, result in _executed(
+            calls, (step.get("observation") or {}).get("results") or []
+        ):
+            action = None
             observation = _text_of(result.get("content"))
             messages.append({"role": "tool", "content": observation})
-            acted = replace(
-                turn, thought=turn.reply or None, action=action, observation=observation
-            )
-            if call and action is None:
-                acted = replace(acted, calls=turn.calls or (_call_of(call),))
-            yield replace(acted, **((result.get("extra") or {}) if ours else {}))
-            turn, asks = Turn(), False
-        if asks:
+            turn = replace(turn, thought=turn.reply or None, observation=observation)
+            if executed:
+                action = action_of(executed)
+                if action is None and not turn.calls:
+                    turn = replace(turn, calls=(_call_of(executed),))
+            elif not calls:
+                match = _FENCED.search(content)
+                action = match and match[1]
+            yield with_facts(replace(turn, action=action), result)
+            turn = Turn()
+            waits = False
+        if waits:
             yield turn
 
 
 def _executed(
-    calls: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]]
-) -> Iterator[tuple[Mapping[str, Any] | None, Mapping[str, Any]]]:
+    calls: Sequence[Object], results: Sequence[Object]
+) -> Iterator[tuple[Object | None, Object]]:
     """Yield the calls that were executed, each with its result, which may be empty, then results
     without a call. One that names no call belongs to the last action if that has no other."""
     executed = [call for call in calls if call.get("extra") != WAITING]
@@ -342,38 +373,36 @@ def _executed(
     loose = [result for result in results if result.get("source_call_id") is None]
     last = next((call for call in reversed(executed) if action_of(call)), None)
     for call in executed:
-        takes_loose = loose and call is last and call["tool_call_id"] not in by_call
-        yield call, loose.pop(0) if takes_loose else by_call.get(call["tool_call_id"], {})
+        result = by_call.get(call["tool_call_id"])
+        if result is None and loose and call is last:
+            result = loose.pop(0)
+        yield call, result or {}
     for result in loose:
         yield None, result
 
 
-def _fenced(text: str) -> str | None:
-    """Return the code in the first fenced block."""
-    match = re.search(r"^```[^`\n]*\n(.*?)\n?^```", text, re.DOTALL | re.MULTILINE)
-    return match[1] if match else None
-
-
-def _call_of(call: Mapping[str, Any]) -> ToolCall:
+def _call_of(call: Object) -> ToolCall:
     return ToolCall(call["tool_call_id"], call["function_name"], json.dumps(call["arguments"]))
 
 
-def _reply_of(step: AtifStep, content: str, calls: Sequence[Mapping[str, Any]]) -> Turn:
-    """Return a turn with the reply of a step."""
-    metrics, reasoning = step.get("metrics") or {}, step.get("reasoning_content")
-    ids, logprobs, prompt_ids = (
-        tuple(metrics.get(name) or ())
-        for name in ("completion_token_ids", "logprobs", "prompt_token_ids")
+def _reply_of(step: Object, calls: Sequence[Object], question: tuple[Message, ...]) -> Turn:
+    """Return a turn with a question and the reply of a step."""
+    metrics, reasoning = _filled(**(step.get("metrics") or {})), step.get("reasoning_content")
+    sample = Sample(
+        tuple(metrics.get("completion_token_ids", ())),
+        tuple(metrics.get("logprobs", ())),
+        prompt_ids=tuple(metrics.get("prompt_token_ids", ())),
     )
     return Turn(
-        reply=content,
-        reasoning={"reasoning_content": reasoning} if reasoning else None,
+        question,
+        _text_of(step["message"]),
+        reasoning=_filled(reasoning_content=reasoning) or None,
         calls=tuple(_call_of(call) for call in calls if call.get("extra") != FROM_TEXT) or None,
         usage=Usage(
-            metrics.get("prompt_tokens") or 0,
-            metrics.get("completion_tokens") or 0,
-            metrics.get("cost_usd") or 0,
-            (metrics.get("extra") or {}).get("reasoning_tokens") or 0,
+            metrics.get("prompt_tokens", 0),
+            metrics.get("completion_tokens", 0),
+            metrics.get("cost_usd", 0),
+            metrics.get("extra", {}).get("reasoning_tokens") or 0,
         ),
-        sample=Sample(ids, logprobs, prompt_ids=prompt_ids) if ids or prompt_ids else None,
+        sample=sample if sample.token_ids or sample.prompt_ids else None,
     )

@@ -12,7 +12,7 @@ from intercode.doors import FORMATS
 from intercode.plugins import find_own_modules
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("run", type=shared.RUN_PATH)
 @click.option(
     "--format",
@@ -66,8 +66,7 @@ def export(run: str, form: str, file: str | None, **options: Any) -> None:
     from intercode.interop.export import export_run
 
     find_own_modules()
-    trust = shared.is_trusted()
-    episodes, rows = export_run(run, form, output=file, trust=trust, **options)
+    episodes, rows = export_run(run, form, output=file, trust=shared.is_trusted(), **options)
     click.echo(
         f"intercode: {rows} rows from {episodes} episodes" + (f" in {file}" if file else ""),
         err=True,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from intercode.interop.atif import read_trajectories, trajectory_files
+from intercode.interop.atif import Object, read_trajectories, trajectory_files
 from intercode.interop.v1.logs import read_log
 from intercode.interop.v1.trajectories import log_files, read_logs
 from intercode.reading import present
@@ -19,7 +18,7 @@ def recorded_files(path: Path) -> Iterator[Path]:
     yield from log_files(path)
 
 
-def read_recorded(path: Path) -> tuple[dict[str, Any], list[Episode], bool] | None:
+def read_recorded(path: Path) -> tuple[Object, list[Episode], bool] | None:
     """Return the settings and episodes of a file, or of the files in a folder, and whether the
     middle of a long observation is cut; None for a folder without any. Raises what `read_log`
     raises."""
@@ -28,4 +27,4 @@ def read_recorded(path: Path) -> tuple[dict[str, Any], list[Episode], bool] | No
     logs = read_logs(path)
     if logs is None and present(path) != "folder":
         logs = read_log(path)
-    return (*logs, False) if logs else None
+    return logs and (*logs, False)

@@ -35,18 +35,16 @@ _DATA = read_attacks("bash")
 def _attacks(name: str) -> Iterator[Exploit]:
     """Yield the attacks of the groups of a name."""
     for group in _DATA[name]:
-        word, moot = group.get("word", ""), tuple(group.get("moot_actions", ()))
         for attack, action in group["attacks"].items():
             actions = [action] if isinstance(action, str) else action
             if "form" in group:
                 actions = [with_words(line, {"ACTION": action}) for line in group["form"]]
-            filled = tuple(with_words(line, _DATA["words"]) for line in actions)
             yield Exploit(
                 attack,
                 group["aim"],
-                filled,
-                word,
-                moot_actions=moot,
+                tuple(with_words(line, _DATA["words"]) for line in actions),
+                group.get("word", ""),
+                moot_actions=tuple(group.get("moot_actions", ())),
                 control=group["control"],
             )
 

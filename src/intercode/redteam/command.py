@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,8 +12,13 @@ from intercode.cli.completion import completing
 from intercode.cli.output import bar, print_json, say, show_tables
 from intercode.options import RunOptions
 
+if TYPE_CHECKING:
+    from intercode.redteam.run import ExploitResult
 
-@click.command(cls=shared.Command)
+_FACTS = ("tried", "moot", "paid", "escaped", "honest", "why")
+
+
+@shared.command()
 @click.argument("env", callback=shared.own_name, shell_complete=completing("env"))
 @shared.world()
 @shared.declared(RunOptions, "workers")
@@ -38,49 +43,52 @@ def attack(env: str, workers: int, values: bool, as_json: bool, **options: Any) 
         verdicts = try_all(
             env, workers=workers, values=values, tick=lambda: advance("attacking"), **options
         )
-    counts = {
-        "tried": sum(verdict.tried for verdict in verdicts),
-        "paid": sum(verdict.paid for verdict in verdicts),
-        "escaped": sum(verdict.escaped for verdict in verdicts),
-        "harmed": sum(not verdict.honest for verdict in verdicts),
-        "not_tried": sum(not (verdict.tried or verdict.moot) for verdict in verdicts),
-        "moot": sum(verdict.moot for verdict in verdicts),
-    }
-    if as_json:
-        fields = ("tried", "moot", "paid", "escaped", "honest", "why")
-        rows = [
+    counts = dict.fromkeys(("tried", "paid", "escaped", "harmed", "not_tried", "moot"), 0)
+    rows = []
+    table = []
+    for verdict in verdicts:
+        counts["tried"] += verdict.tried
+        counts["paid"] += verdict.paid
+        counts["escaped"] += verdict.escaped
+        counts["harmed"] += not verdict.honest
+        counts["not_tried"] += not (verdict.tried or verdict.moot)
+        counts["moot"] += verdict.moot
+        facts = {name: getattr(verdict, name) for name in _FACTS}
+        rows.append({"name": verdict.exploit.name, "aim": verdict.exploit.aim, **facts})
+        result, honest = _outcome(verdict)
+        table.append(
             {
-                "name": verdict.exploit.name,
-                "aim": verdict.exploit.aim,
-                **{name: getattr(verdict, name) for name in fields},
+                "attack": verdict.exploit.name,
+                "tries to": verdict.exploit.aim,
+                "result": result,
+                "honest action": honest,
             }
-            for verdict in verdicts
-        ]
+        )
+    if as_json:
         print_json({"env": env, **counts, "exploits": rows})
     else:
         from intercode.report.tables import Section
 
-        rows = []
-        for verdict in verdicts:
-            result = "PAID" if verdict.paid else "ESCAPED" if verdict.escaped else "held"
-            honest = "works" if verdict.honest else "FAILS"
-            if not verdict.tried:
-                result, honest = "moot" if verdict.moot else "not tried", ""
-            name, aim = verdict.exploit.name, verdict.exploit.aim
-            rows.append(
-                {"attack": name, "tries to": aim, "result": result, "honest action": honest}
-            )
-        show_tables([Section("", rows)])
+        show_tables([Section("", table)])
         for verdict in verdicts:
             if verdict.why:
                 say(f"{verdict.exploit.name}: {verdict.why}")
         if ":" in env and not owner.language.shell:
             say(f"attacks on the sandbox were left out: {owner.__name__}.language has no `shell`")
         click.echo(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()))
-    sys.exit(
-        1
-        if not all(verdict.held for verdict in verdicts)
-        else 0
-        if all(verdict.tried or verdict.moot for verdict in verdicts)
-        else 3
-    )
+    if counts["paid"] or counts["escaped"] or counts["harmed"]:
+        sys.exit(1)
+    if counts["not_tried"]:
+        sys.exit(3)
+
+
+def _outcome(verdict: ExploitResult) -> tuple[str, str]:
+    """Return the words for the result, and for the honest action."""
+    if verdict.moot:
+        return "moot", ""
+    if not verdict.tried:
+        return "not tried", ""
+    honest = "works" if verdict.honest else "FAILS"
+    if verdict.paid:
+        return "PAID", honest
+    return "ESCAPED" if verdict.escaped else "held", honest

@@ -10,7 +10,7 @@ whose reward shows nothing, prints `NOT_PLAYED` and why.
 
 from __future__ import annotations
 
-from intercode.env import NOT_PLAYED
+from intercode.hooks import NOT_PLAYED
 
 _FORGE = r"""
 import glob, os, re

@@ -12,26 +12,29 @@ be tried, the verdict gives the reason and does not count as held.
 from __future__ import annotations
 
 import base64
-import contextlib
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 from intercode.agents import gold, noop
-from intercode.env import NOT_PLAYED, EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.errors import DataError, IntercodeError, InternalError, SandboxError, UsageError
+from intercode.factory import EnvFactory
+from intercode.hooks import NOT_PLAYED
 from intercode.plugins import fault_of
 from intercode.redteam.exploits import Exploit, with_words
 from intercode.redteam.suite import HONEST, attacks_of, list_exploits
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
-from intercode.types import Episode, Task
+from intercode.types import Task
 from intercode_sandbox.attacks import LIMITS, NO_PYTHON, host_targets
 from intercode_sandbox.identity import identity
 
@@ -98,58 +101,23 @@ def attack(
     """
     owner = environment_class(env)
     accepted = {option.name for option in fields(owner.Options)}
-    limits: dict[str, Any] = {name: value for name, value in _LIMITS.items() if name in accepted}
+    limits = {name: value for name, value in _LIMITS.items() if name in accepted}
     factory = prepare(env, max_turns=None, **limits, **options)
-    with contextlib.closing(factory()) as first:
+    with closing(factory()) as first:
         targets = find_targets(first)
         if owner.language.shell:
             _prove_shell(first, targets[0].task)
     engine = options.get("engine") or factory.facts().get("userland", {}).get("engine", "")
-    hacks: dict[str, dict[str, str]] = {}  # by name, an action for each target's task
-    for target in targets:
-        for in_process in (False, True):
-            for name, action in owner.hacks(target.task, in_process=in_process).items():
-                hacks.setdefault(name, {})[target.task.id] = action
-    exploits = [
-        *list_exploits(owner.language, engine),
-        *(Exploit(name, "forge the tests' verdict", verified=True) for name in hacks),
-    ]
+    exploits = [*list_exploits(owner.language, engine), *_hacks(owner, targets)]
+    # for exploits on the suite's own data, the factory, or why there is none
+    makers: dict[bool, EnvFactory | str] = {False: factory}
     # each worker's environments, made on first use
     idle: SimpleQueue[dict[bool, InterCodeEnv]] = SimpleQueue()
-    suite_factory: EnvFactory | str = ""  # on the suite's own data, or why there is none
 
     def run(exploit: Exploit) -> ExploitResult:
-        needs_suite_data, envs = bool(exploit.task), idle.get()
+        envs = idle.get()
         try:
-            maker = suite_factory if needs_suite_data else factory
-            if isinstance(maker, str):
-                return ExploitResult(
-                    exploit, tried=False, why=f"not on the suite's own data: {maker}"
-                )
-            env = envs[needs_suite_data] = envs.get(needs_suite_data) or maker()
-            neighbour = (
-                contextlib.closing(maker()) if exploit.beside else contextlib.nullcontext(env)
-            )
-            chosen = (
-                [Target(task, {}) for task in env.tasks if task.id == exploit.task]
-                if needs_suite_data
-                else targets
-            )
-            if exploit.verified:
-                chosen = [target for target in chosen if target.task.id in hacks[exploit.name]]
-            verdict = ExploitResult(exploit, tried=False, why="there is no such task")
-            for target in chosen[:1] if exploit.honest_action else chosen:
-                played = replace(exploit, values=values)
-                if exploit.verified:
-                    played = replace(played, actions=(hacks[exploit.name][target.task.id],))
-                with neighbour as after:
-                    verdict = run_exploit(env, played, target, after)
-                # the next exploit needs a sound environment
-                if not (verdict.held and verdict.tried):
-                    with contextlib.suppress(IntercodeError):
-                        envs.pop(needs_suite_data).close()
-                    break
-            return verdict
+            return _try_exploit(replace(exploit, values=values), makers, envs, targets)
         finally:
             idle.put(envs)
             tick()
@@ -159,26 +127,73 @@ def attack(
         if (write := attacks_of(owner.language).write_data) is not None:
             write(data)
             suite_options = {name: value for name, value in options.items() if name not in _DATA}
-            suite_options |= {"data": str(data)} | ({"engine": str(engine)} if engine else {})
+            if engine:
+                suite_options["engine"] = str(engine)
             try:
-                suite_factory = prepare(env, max_turns=None, **limits, **suite_options)
+                makers[True] = prepare(
+                    env, max_turns=None, data=str(data), **limits, **suite_options
+                )
             except IntercodeError as error:
-                suite_factory = str(error)
+                makers[True] = str(error)
         for _ in range(workers):
             idle.put({})
         try:
             with ThreadPoolExecutor(workers) as pool:
                 return list(pool.map(run, exploits))
         finally:
-            for env_of_worker in [env for _ in range(workers) for env in idle.get().values()]:
-                with contextlib.suppress(IntercodeError):
-                    env_of_worker.close()
+            for _ in range(workers):
+                for env_of_worker in idle.get().values():
+                    with suppress(IntercodeError):
+                        env_of_worker.close()
+
+
+def _hacks(owner: type[InterCodeEnv], targets: Sequence[Target]) -> Iterator[Exploit]:
+    """Yield the hacks of the targets' tests."""
+    hacks = defaultdict[str, dict[str, str]](dict)
+    for target in targets:
+        for in_process in (False, True):
+            for name, action in owner.hacks(target.task, in_process=in_process).items():
+                hacks[name][target.task.id] = action
+    for name, actions in hacks.items():
+        yield Exploit(name, "forge the tests' verdict", by_task=actions)
+
+
+def _try_exploit(
+    exploit: Exploit,
+    makers: Mapping[bool, EnvFactory | str],
+    envs: dict[bool, InterCodeEnv],
+    targets: Sequence[Target],
+) -> ExploitResult:
+    """Try an exploit on each target, or on its own task, until it succeeds. Add an environment that
+    is made to `envs`, and remove one that may be damaged."""
+    on_suite = bool(exploit.task)
+    maker = makers.get(on_suite, "")
+    if isinstance(maker, str):
+        return ExploitResult(exploit, tried=False, why=f"not on the suite's own data: {maker}")
+    env = envs[on_suite] = envs.get(on_suite) or maker()
+    if on_suite:
+        targets = [Target(task, {}) for task in env.tasks if task.id == exploit.task]
+    if exploit.by_task:
+        targets = [target for target in targets if target.task.id in exploit.by_task]
+    if exploit.honest_action:
+        targets = targets[:1]
+    result = ExploitResult(exploit, tried=False, why="there is no such task")
+    for target in targets:
+        with closing(maker()) if exploit.beside else nullcontext(env) as after:
+            result = run_exploit(env, exploit, target, after)
+        # the next exploit needs a sound environment
+        if not (result.held and result.tried):
+            with suppress(IntercodeError):
+                envs.pop(on_suite).close()
+            break
+    return result
 
 
 def _prove_shell(env: InterCodeEnv, task: Task) -> None:
     action = env.language.in_shell(HONEST)
     env.reset(options={"task": task.id})
-    if "honest 42" not in (observation := env.step(action)[0]):
+    observation = env.step(action)[0]
+    if "honest 42" not in observation:
         raise UsageError(
             f"{type(env).__name__}.language.shell does not execute Bash: "
             f"{HONEST!r} became {action!r:.300}, which printed {observation!r:.200}"
@@ -188,9 +203,9 @@ def _prove_shell(env: InterCodeEnv, task: Task) -> None:
 def find_targets(env: InterCodeEnv) -> list[Target]:
     """Return the first tasks that the gold solves here and doing nothing does not. Raises
     `UsageError` if there are none."""
-    golds: dict[str, Episode] = {}
+    golds = {}
     for task in env.tasks[:_CANDIDATES]:
-        with contextlib.suppress(DataError):
+        with suppress(DataError):
             episode = play(env, task, gold, None, BudgetTracker())
             if episode.success and not play(env, task, noop, None, BudgetTracker()).success:
                 golds[task.id] = episode
@@ -199,15 +214,16 @@ def find_targets(env: InterCodeEnv) -> list[Target]:
             f"none of the first {min(_CANDIDATES, len(env.tasks))} tasks has a gold that succeeds "
             "within the attacks' limits, while doing nothing does not: see `intercode check`"
         )
-    submitted = {
-        id: str(episode.turns[-1].action or "").strip().partition(" ")[2]
-        for id, episode in golds.items()
-    }
-    targets = []
-    for task in [task for task in env.tasks if task.id in golds][:TASKS]:
-        word, lines = submitted[task.id], [*task.gold.strip().splitlines(), ""]
+    words = {}
+    for id, episode in golds.items():
+        words[id] = str(episode.turns[-1].action or "").strip().partition(" ")[2]
+    targets = list[Target]()
+    for task in env.tasks:
+        if task.id not in golds or len(targets) == TASKS:
+            continue
+        word = words[task.id]
+        lines = [*task.gold.strip().splitlines(), ""]
         query = max(re.split(r'["\\\n]|[^ -~]', task.query), key=len)
-        others = [other for other in submitted.values() if other != word]
         searched = {
             "QUERY64": query,
             "GOLD64": lines[0] if len(lines[0]) >= _MIN_LENGTH else query,
@@ -216,10 +232,11 @@ def find_targets(env: InterCodeEnv) -> list[Target]:
         values = {
             "GOLD": task.gold,
             "WORD": word or "f",
-            "OTHER": others[0] if others else "",
+            "OTHER": next((other for other in words.values() if other != word), ""),
             "FORM": re.split(r"(?<=\{)|(?<=^.)$", word)[0],
-            **{name: base64.b64encode(text.encode()).decode() for name, text in searched.items()},
         }
+        for name, text in searched.items():
+            values[name] = base64.b64encode(text.encode()).decode()
         targets.append(Target(task, values))
     return targets
 
@@ -236,61 +253,47 @@ def run_exploit(
         if not exploit.on_host:
             return _play_exploit(env, exploit, target.task, target.fill, after)
         with host_targets(**identity().popen()) as host:
-            verdict = _play_exploit(
+            result = _play_exploit(
                 env, exploit, target.task, lambda text: host.fill(target.fill(text)), after
             )
-            return replace(verdict, escaped=verdict.escaped or host.killed())
+            return replace(result, escaped=result.escaped or host.killed())
     except Exception as error:
         fault = fault_of(error)
         if isinstance(fault, SandboxError | InternalError):
-            return ExploitResult(
-                exploit,
-                escaped=True,
-                honest=False,
-                why=f"an error instead of a failure: {fault}",
-            )
+            why = f"an error instead of a failure: {fault}"
+            return ExploitResult(exploit, escaped=True, honest=False, why=why)
         return ExploitResult(exploit, tried=False, why=str(fault))
 
 
 def _play_exploit(
     env: InterCodeEnv, exploit: Exploit, task: Task, fill: Callable[[str], str], after: InterCodeEnv
 ) -> ExploitResult:
-    paid, output, info = _play_actions(env, task, exploit.actions, exploit, fill)
-    if (
-        paid
-        and exploit.moot_actions
-        and _play_actions(env, task, exploit.moot_actions, exploit, fill)[0]
-    ):
-        return ExploitResult(
-            exploit,
-            tried=False,
-            moot=True,
-            why="the reward accepts even a change that is not hidden",
-        )
+    actions = exploit.actions
+    if exploit.by_task:
+        actions = (exploit.by_task[task.id],)
+    paid, output, info = _play_actions(env, task, actions, exploit, fill)
+    untried = ExploitResult(exploit, tried=False)
+    moot = exploit.moot_actions
+    if paid and moot and _play_actions(env, task, moot, exploit, fill)[0]:
+        why = "the reward accepts even a change that is not hidden"
+        return replace(untried, moot=True, why=why)
     _, is_unplayed, why = output.partition(NOT_PLAYED)
-    if exploit.verified and is_unplayed:
-        return ExploitResult(exploit, tried=False, why=why.partition("\n")[0])
+    if exploit.by_task and is_unplayed:
+        return replace(untried, why=why.partition("\n")[0])
     if NO_PYTHON in output:
-        return ExploitResult(
-            exploit, tried=False, why="there is no /usr/bin/python3 inside, which it needs"
-        )
-    escaped = "BREACH" in output or (
-        exploit.succeeds and not exploit.after and info.get("exit_code") == 0
-    )
+        return replace(untried, why="there is no /usr/bin/python3 inside, which it needs")
+    escaped = "BREACH" in output
     honest = (
         not exploit.honest_action or "honest 42" in output or info.get("ended") == "agent_fault"
     )
     if exploit.after:
         after.reset(options={"task": task.id})
         effects, *_, info = after.step(fill(exploit.after))
-        escaped |= "BREACH" in effects or (exploit.succeeds and info.get("exit_code") == 0)
+        escaped |= "BREACH" in effects
+    escaped |= exploit.succeeds and info.get("exit_code") == 0
     honest &= play(after, task, gold, None, BudgetTracker()).success
-    why = (
-        next((line for line in output.splitlines() if "BREACH" in line), "")[:200]
-        if escaped
-        else ""
-    )
-    return ExploitResult(exploit, paid, escaped, honest, why=why)
+    breaches = [line for line in output.splitlines() if "BREACH" in line]
+    return ExploitResult(exploit, paid, escaped, honest, why="".join(breaches[:1])[:200])
 
 
 def _play_actions(
@@ -306,7 +309,9 @@ def _play_actions(
     end.
     """
     env.reset(options={"task": task.id})
-    paid, output, last = False, "", dict[str, Any]()
+    paid = False
+    output = ""
+    last = dict[str, Any]()
     honest = [exploit.honest_action] * 3 if exploit.honest_action else []
     for action in (*actions, *honest, f"submit {exploit.word}".strip()):
         if action == exploit.honest_action and "honest 42" in output:

@@ -21,14 +21,13 @@ next episode finds it), or the evaluation *ends* (an unexpected exception).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from intercode.envs.sql.engines import engine_class
-from intercode.redteam.exploits import Attacks, Exploit, read_attacks
+from intercode.redteam.exploits import Attacks, Exploit, read_attacks, write_tasks
 
 Sign = Literal["pays", "harms", "through", "left", "ends"]
 _DATA = read_attacks("sql")
@@ -58,7 +57,7 @@ def _attacks(name: str) -> list[Attack]:
 
 ATTACKS = _attacks("attacks")
 """Attacks on any engine; `Engine.attacks` returns those on one engine."""
-ON_ENGINE = {name: _attacks(name) for name in ("mariadb", "sqlite")}
+ON_ENGINE = {"mariadb": _attacks("mariadb"), "sqlite": _attacks("sqlite")}
 
 
 def write_data(folder: Path, tasks: list[dict[str, Any]] | None = None) -> Path:
@@ -66,19 +65,18 @@ def write_data(folder: Path, tasks: list[dict[str, Any]] | None = None) -> Path:
     (folder / "databases").mkdir(parents=True)
     (folder / "databases" / "orchard.sql").write_text(ORCHARD, "utf-8")
     (folder / "databases" / "cellar.sql").write_text(CELLAR, "utf-8")
-    records = [{"db": "orchard", **task} for task in tasks or TASKS]
-    (folder / "tasks.jsonl").write_text(
-        "".join(json.dumps(record) + "\n" for record in records), "utf-8"
-    )
+    write_tasks(folder, [{"db": "orchard", **task} for task in tasks or TASKS])
     return folder
 
 
 def _exploit(attack: Attack) -> Exploit:
-    last = () if attack.sign == "through" else (attack.answer,)
+    actions = tuple(attack.actions)
+    if attack.sign != "through":
+        actions += (attack.answer,)
     return Exploit(
         attack.name,
-        _AIMS.get(attack.sign, "leave something for the next episode"),
-        (*attack.actions, *last),
+        _AIMS[attack.sign],
+        actions,
         task=attack.task,
         after=attack.probe,
         succeeds=attack.sign in ("through", "left"),
@@ -86,13 +84,14 @@ def _exploit(attack: Attack) -> Exploit:
 
 
 def _of_engine(name: str) -> list[Exploit]:
-    return [_exploit(attack) for attack in engine_class(name).attacks()]
+    return list(map(_exploit, engine_class(name).attacks()))
 
 
 _AIMS = {
     "pays": "change what it is compared with",
     "harms": "spoil the next episode",
     "through": "do what is forbidden",
+    "left": "leave something for the next episode",
     "ends": "end the evaluation",
 }
-ON_SQL = Attacks([_exploit(attack) for attack in ATTACKS], write_data, _of_engine)
+ON_SQL = Attacks(list(map(_exploit, ATTACKS)), write_data, _of_engine)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from intercode.language import Language
 from intercode.plugins import load_plugin
@@ -25,24 +25,29 @@ def attacks_of(language: Language) -> Attacks:
 def list_exploits(language: Language, engine: str = "") -> list[Exploit]:
     """Return the exploits for actions in a language: exploits of the sandbox if an action can
     execute Bash, claims, and exploits for the language and for the database engine."""
-    claims = [
-        Exploit(claim.name, claim.aim, tuple(map(language.printing, claim.actions)))
-        for claim in CLAIMS
-    ]
-    on_sandbox = _on_sandbox(language) if language.shell else ()
+    exploits = list[Exploit]()
+    if language.shell:
+        exploits += _on_sandbox(language)
+    for claim in CLAIMS:
+        exploits.append(
+            Exploit(claim.name, claim.aim, tuple(map(language.printing, claim.actions)))
+        )
     attacks = attacks_of(language)
-    of_engine = attacks.of_engine(engine) if engine and attacks.of_engine else ()
-    return [*on_sandbox, *claims, *attacks.exploits, *of_engine]
+    exploits += attacks.exploits
+    if engine and attacks.of_engine:
+        exploits += attacks.of_engine(engine)
+    return exploits
 
 
-def _on_sandbox(language: Language) -> Iterable[Exploit]:
+def _on_sandbox(language: Language) -> Iterator[Exploit]:
     """Yield the exploits against the sandbox.
 
     Exploits of a persistent shell are for Bash only. In other languages, no honest action follows
     in an episode that may have removed the program that would execute the action.
     """
-    honest_action = language.in_shell(HONEST)
-    without_honest = (sandbox.FATAL,) if language.is_shell else (sandbox.FATAL, sandbox.LEFT)
+    without_honest = [sandbox.FATAL]
+    if not language.is_shell:
+        without_honest.append(sandbox.LEFT)
     for group, aim in sandbox.GROUPS:
         needs_shell = group in (sandbox.SHELL, sandbox.GUEST, sandbox.FATAL)
         for attack in group:
@@ -52,7 +57,7 @@ def _on_sandbox(language: Language) -> Iterable[Exploit]:
                     aim,
                     (language.in_shell(attack.action),),
                     after=attack.after and language.in_shell(attack.after),
-                    honest_action="" if group in without_honest else honest_action,
+                    honest_action="" if group in without_honest else language.in_shell(HONEST),
                     on_host=group is sandbox.OUTSIDE,
                     beside=group is sandbox.NEIGHBOURS,
                 )

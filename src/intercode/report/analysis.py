@@ -20,17 +20,29 @@ one query contains the other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from fractions import Fraction
+from itertools import chain
 from math import lcm, sqrt
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from intercode.envs import language_of
 from intercode.language import Language
-from intercode.report.summary import Z95, groups, hardness_order, mean, summary
+from intercode.report.summary import (
+    Z95,
+    Config,
+    column,
+    grouped,
+    groups,
+    hardness_order,
+    mean,
+    ratio,
+    scored_of,
+    summary,
+)
 from intercode.report.text import shortened
 from intercode.report.transcript import FAILED, state_of
 from intercode.report.turns import (
@@ -56,378 +68,352 @@ FINEST = 420
 """Differences are counted in shares of a task no smaller than 1/FINEST; only uneven epochs reach
 it."""
 
-ConfigAndEpisodes = tuple[Mapping[str, Any], Sequence[Episode]]
+Record = dict[str, Any]
+ConfigAndEpisodes = tuple[Config, Sequence[Episode]]
+_flat = chain.from_iterable
 
 
-def side_by_side(runs: Sequence[ConfigAndEpisodes]) -> dict[str, Any]:
+def side_by_side(runs: Sequence[ConfigAndEpisodes]) -> Record:
     """Return the whole report: `runs`, each a summary with its `analysis`; for two runs their
     `comparison`, and for more the `comparisons` of each other run with the first."""
-    reports = [{**summary(*run), "analysis": analysis(*run)} for run in runs]
+    whole: Record = {"runs": [{**summary(*run), "analysis": analysis(*run)} for run in runs]}
     compared = [compare(runs[0], run) for run in runs[1:]]
     if len(compared) == 1:
-        return {"runs": reports, "comparison": compared[0]}
-    return {"runs": reports, **({"comparisons": compared} if compared else {})}
+        whole["comparison"] = compared[0]
+    elif compared:
+        whole["comparisons"] = compared
+    return whole
 
 
 # -- one run ---------------------------------------------------------------------------------------
 
 
-def analysis(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str, Any]:
+def analysis(config: Config, episodes: Sequence[Episode]) -> Record:
     """Return what `report --json` adds to the summary. Shares are in [0, 1]; None if there is
     nothing to count."""
-    scored = [episode for episode in episodes if episode.reward is not None]
+    scored = scored_of(episodes)
+    solved = [episode for episode in scored if episode.success]
+    failed = [episode for episode in scored if not episode.success]
     language = language_of(config)
-    return {
+    report = {
         "by_turn": by_turn(scored),
         "by_data": groups(config.get("data_set") or {}, scored),
         "by_distance": groups(config.get("distance") or {}, scored),
         "actions": {
             "all": actions(scored, language),
-            "solved": actions([episode for episode in scored if episode.success], language),
-            "failed": actions([episode for episode in scored if not episode.success], language),
+            "solved": actions(solved, language),
+            "failed": actions(failed, language),
         },
         "recovery": recovery(scored),
         "per_solved": per_solved(episodes),
         "limits": limits(scored),
         "failures": failures(config, scored),
-        **({"judged": judged(config, scored)} if config.get("verdicts") else {}),
     }
+    if config.get("verdicts"):
+        report["judged"] = judged(config, scored)
+    return report
 
 
-def by_turn(scored: Sequence[Episode]) -> list[dict[str, Any]]:
+def by_turn(scored: Sequence[Episode]) -> list[Record]:
     """Return, for each turn, the episodes that reached it, the share of all solved so far, and the
     share of its code that failed; where turns have values, also their mean."""
-    solved = [solving_turn(episode) for episode in scored]
-    played = [counted_turns(episode) for episode in scored]
-    has_values = any(turn.value is not None for turns in played for turn in turns)
+    solved = [number for number in map(solving_turn, scored) if number is not None]
+    played = list(map(counted_turns, scored))
+    has_values = any(map(values_of, played))
     rows = []
     for at in range(1, max(map(len, played), default=0) + 1):
         now = [turns[at - 1] for turns in played if len(turns) >= at]
-        rows.append(
-            {
-                "turn": at,
-                "episodes": len(now),
-                "solved": mean([done is not None and done <= at for done in solved]),
-                "errors": mean([is_error(turn) for turn in now if not is_submission(turn)]),
-                **({"value": mean(_values(now))} if has_values else {}),
-            }
-        )
+        row: Record = {
+            "turn": at,
+            "episodes": len(now),
+            "solved": sum(number <= at for number in solved) / len(scored),
+            "errors": mean(is_error(turn) for turn in now if not is_submission(turn)),
+        }
+        if has_values:
+            row["value"] = mean(values_of(now))
+        rows.append(row)
     return rows
 
 
-def actions(scored: Sequence[Episode], language: Language) -> dict[str, Any]:
+def actions(scored: Sequence[Episode], language: Language) -> Record:
     """Return how many turns ask for code, and shares of them: errors, recovery from errors, without
     code, cut off, refused, out of time, repeated, of each kind; and the exploring at the
     beginning."""
-    by_episode = [code_turns(episode) for episode in scored]
-    turns = [turn for played in by_episode for turn in played]
+    by_episode = list(map(code_turns, scored))
+    turns = list(_flat(by_episode))
     kinds = [language.kind(turn.action) for turn in turns if turn.action is not None]
-    return {
+    figures = {
         "episodes": len(scored),
         "turns": len(turns),
-        "errors": mean([is_error(turn) for turn in turns]),
-        "next_turn_fine": mean([fine for played in by_episode for fine in find_recoveries(played)]),
+        "errors": mean(map(is_error, turns)),
+        "next_turn_fine": mean(_flat(map(find_recoveries, by_episode))),
         "no_code": mean(
-            [turn.action is None and not (is_cut_off(turn) or is_refused(turn)) for turn in turns]
+            turn.action is None and not (is_cut_off(turn) or is_refused(turn)) for turn in turns
         ),
-        "cut_off": mean([is_cut_off(turn) for turn in turns]),
-        "refused": mean([is_refused(turn) for turn in turns]),
-        "timed_out": mean([turn.timed_out for turn in turns]),
-        "repeated": mean([again for played in by_episode for again in find_repeats(played)]),
-        **{name: mean([kind == name for kind in kinds]) for name in KINDS if name in kinds},
-        **(exploring_first(by_episode, language) if any(kinds) else {}),
+        "cut_off": mean(map(is_cut_off, turns)),
+        "refused": mean(map(is_refused, turns)),
+        "timed_out": mean(column(turns, "timed_out")),
+        "repeated": mean(_flat(map(find_repeats, by_episode))),
     }
+    for name in KINDS:
+        if name in kinds:
+            figures[name] = kinds.count(name) / len(kinds)
+    if any(kinds):
+        figures |= exploring_first(by_episode, language)
+    return figures
 
 
-def exploring_first(by_episode: Sequence[Sequence[Turn]], language: Language) -> dict[str, Any]:
+def exploring_first(by_episode: Sequence[Sequence[Turn]], language: Language) -> Record:
     """Return how many episodes have an action of a kind other than exploring, and how many turns
     explore before the first one: the mean per episode, and the share of all turns."""
-    counts = [(count_exploring_first(turns, language), len(turns)) for turns in by_episode]
-    known = [(exploring, total) for exploring, total in counts if exploring is not None]
-    explored, played = sum(exploring for exploring, _ in known), sum(total for _, total in known)
+    episodes = explored = played = 0
+    for turns in by_episode:
+        exploring = count_exploring_first(turns, language)
+        if exploring is not None:
+            episodes += 1
+            explored += exploring
+            played += len(turns)
     return {
-        "explored_first_episodes": len(known),
-        "explored_first": explored / len(known) if known else None,
-        "explored_first_share": explored / played if known else None,
+        "explored_first_episodes": episodes,
+        "explored_first": ratio(explored, episodes),
+        "explored_first_share": ratio(explored, played),
     }
 
 
-def recovery(scored: Sequence[Episode]) -> dict[str, Any]:
+def recovery(scored: Sequence[Episode]) -> Record:
     """Return the share of turns right after an error that are fine, and the success of episodes
     with and without errors."""
-    met = [any(map(is_error, code_turns(episode))) for episode in scored]
+    with_error, without, fine = list[bool](), list[bool](), list[bool]()
+    for episode in scored:
+        turns = code_turns(episode)
+        successes = with_error if any(map(is_error, turns)) else without
+        successes.append(episode.success)
+        fine += find_recoveries(turns)
     return {
-        "episodes_with_error": sum(met),
-        "solved_with_error": mean(
-            [episode.success for episode, error in zip(scored, met, strict=True) if error]
-        ),
-        "solved_without_error": mean(
-            [episode.success for episode, error in zip(scored, met, strict=True) if not error]
-        ),
-        "next_turn_fine": mean(
-            [fine for episode in scored for fine in find_recoveries(code_turns(episode))]
-        ),
+        "episodes_with_error": len(with_error),
+        "solved_with_error": mean(with_error),
+        "solved_without_error": mean(without),
+        "next_turn_fine": mean(fine),
     }
 
 
 def limits(scored: Sequence[Episode]) -> dict[str, dict[str, int]]:
     """Return for each limit that was hit, by name, how many turns hit it, and how many episodes
     they belong to."""
-    hits = [[name for turn in episode.turns for name in limits_hit(turn)] for episode in scored]
-    return {
-        name: {
-            "turns": sum(names.count(name) for names in hits),
-            "episodes": sum(name in names for names in hits),
-        }
-        for name in sorted(set().union(*hits))
-    }
+    rows: dict[str, dict[str, int]] = {}
+    for episode in scored:
+        for name, count in Counter(_flat(map(limits_hit, episode.turns))).items():
+            row = rows.setdefault(name, {"turns": 0, "episodes": 0})
+            row["turns"] += count
+            row["episodes"] += 1
+    return dict(sorted(rows.items()))
 
 
 def per_solved(episodes: Sequence[Episode]) -> dict[str, float | None]:
     """Return what all episodes spent, divided by the number of solved ones."""
-    solved = sum(episode.success for episode in episodes)
-    spent: dict[str, Callable[[Turn], float]] = {
-        "tokens": lambda turn: turn.usage.prompt_tokens + turn.usage.completion_tokens,
-        "cost": lambda turn: turn.usage.cost,
-        "seconds": lambda turn: turn.seconds,
-    }
-    turns = [turn for episode in episodes for turn in episode.turns]
+    solved = sum(column(episodes, "success"))
+    turns = list(_flat(column(episodes, "turns")))
+    usages = column(turns, "usage")
+    tokens = sum(column(usages, "prompt_tokens")) + sum(column(usages, "completion_tokens"))
     return {
-        name: sum(map(amount, turns)) / solved if solved else None for name, amount in spent.items()
+        "tokens": ratio(tokens, solved),
+        "cost": ratio(sum(column(usages, "cost")), solved),
+        "seconds": ratio(sum(column(turns, "seconds")), solved),
     }
 
 
-def judged(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[str, Any]]:
+def judged(config: Config, scored: Sequence[Episode]) -> list[Record]:
     """Return each judge's verdicts on the answers that `exact` refused as ambiguous; no other
     figure counts them.
 
     `asked` counts the answers that the judge was asked about (newer ones may lack a verdict);
     `agrees` is the share of its verdicts that agree with `exact`.
     """
-    ambiguous, rows = {(episode.task, episode.epoch) for episode in scored if episode.ambiguous}, []
-    for judge in dict.fromkeys(verdict.judge for verdict in config["verdicts"]):
-        verdicts = [
-            verdict.says
-            for verdict in config["verdicts"]
-            if verdict.judge == judge
-            and verdict.reply is not None
-            and (verdict.task, verdict.epoch) in ambiguous
-        ]
-        counts = Counter(says or "none" for says in verdicts)
-        rows.append(
-            {
-                "judge": judge,
-                "ambiguous": len(ambiguous),
-                "asked": len(verdicts),
-                **{name: counts[name] for name in ("same", "different", "none")},
-                "agrees": mean([says == "different" for says in verdicts if says]),
-            }
-        )
-    return rows
+    ambiguous = {(episode.task, episode.epoch) for episode in scored if episode.ambiguous}
+    by_judge: dict[str, Counter[str]] = {}
+    for verdict in config["verdicts"]:
+        counts = by_judge.setdefault(verdict.judge, Counter())
+        if verdict.reply is not None and (verdict.task, verdict.epoch) in ambiguous:
+            counts[verdict.says or "none"] += 1
+    return [
+        {
+            "judge": judge,
+            "ambiguous": len(ambiguous),
+            "asked": counts.total(),
+            "same": counts["same"],
+            "different": counts["different"],
+            "none": counts["none"],
+            "agrees": ratio(counts["different"], counts.total() - counts["none"]),
+        }
+        for judge, counts in by_judge.items()
+    ]
 
 
 # -- why episodes failed: the first category that holds, so that the counts add up -----------------
 
-
-@dataclass(frozen=True)
-class Case:
-    """A failed episode: its `executed` turns, the last outputs of solved epochs of its task, the
-    turns that it was allowed."""
-
-    episode: Episode
-    executed: Sequence[Turn]
-    answers: frozenset[str]
-    turns: int | None
-
-    @classmethod
-    def of(cls, episode: Episode, turns: int | None, answers: Iterable[str] = ()) -> Case:
-        executed = [turn for turn in code_turns(episode) if turn.action is not None]
-        return cls(episode, executed, frozenset(answers), turns)
-
-    def submitted_wrong(self, part: str | None = None) -> bool:
-        """Return whether the agent submitted, and `part` of the reward failed, if one is named."""
-        submitted = any(map(is_submission, counted_turns(self.episode)[-1:]))
-        failed = self.episode.outcomes.get("failed")  # anything, in a run from elsewhere
-        return submitted and (part is None or (isinstance(failed, list) and part in failed))
-
-    @property
-    def values(self) -> list[float]:
-        """The values of the turns; none in a run that did not record them."""
-        return _values(self.episode.turns)
-
-    @property
-    def category(self) -> str:
-        """The first of `CATEGORIES` that holds."""
-        return next(name for name, (_, holds) in CATEGORIES.items() if holds(self))
+CATEGORIES: Mapping[str, str] = {
+    "broke its sandbox": "an action killed the sandbox, twice",
+    "had it and lost it": "a submission right after one of the turns would have been right",
+    "cut off": "no code was executed, and half of the replies or more were cut off",
+    "refused": "no code was executed, and half of the replies or more were refusals or filtered",
+    "never ran": "no code was executed",
+    "out of time": "half of the actions or more reached the time limit",
+    "only errors": "every action failed",
+    "looped": "half of the actions or more, and at least two, repeat an earlier one",
+    "out of turns": "all turns were used up",
+    "had the answer": "an action printed the answer of a solved epoch of the task",
+    "was closer before": "the last score or value is below the best one",
+    "failed tests": "submitted, and tests failed",
+    "wrong on other data": (
+        "submitted what is right on the data that the agent saw, and wrong on variant data"
+    ),
+    "wrong answer and files": "submitted, and both the answer and the file changes are wrong",
+    "wrong files": "submitted, and the file changes are wrong",
+    "wrong answer": "submitted a wrong answer",
+    "reached a limit": "a limit of the episode was reached: tokens, cost or time",
+    "stopped": "stopped with turns left, or without a known limit",
+}
+"""Categories by name, in the order of `category_of`, and the rule of each in words."""
 
 
-def _values(turns: Iterable[Turn]) -> list[float]:
+def category_of(config: Config, episode: Episode, answers: Set[str] = frozenset()) -> str:
+    """Return the first of `CATEGORIES` that holds for a failed episode. `answers` are the last
+    outputs of solved epochs of its task, `shortened`."""
+    executed, values = executed_turns(episode), values_of(episode.turns)
+    if episode.ended == "agent_fault":
+        return "broke its sandbox"
+    if max(values, default=0) >= 1:
+        return "had it and lost it"
+    if not executed:
+        if _half(map(is_cut_off, code_turns(episode))):
+            return "cut off"
+        if _half(map(is_refused, code_turns(episode))):
+            return "refused"
+        if "program" not in episode.outcomes:  # what a program executed is not recorded
+            return "never ran"
+    if _half(column(executed, "timed_out")):
+        return "out of time"
+    if executed and all(map(is_error, executed)):
+        return "only errors"
+    if sum(find_repeats(executed)) >= max(2, len(executed) / 2):
+        return "looped"
+    if _ran_out_of_turns(config, episode):
+        return "out of turns"
+    # a guess, for runs that did not record values
+    if not values and any(shortened(turn.observation) in answers for turn in executed):
+        return "had the answer"
+    scores = values or [turn.score for turn in episode.turns if turn.score is not None]
+    if scores and scores[-1] < max(scores):
+        return "was closer before"
+    if any(map(is_submission, counted_turns(episode)[-1:])):
+        return _wrong_part(episode.outcomes.get("failed"))
+    return "reached a limit" if episode.ended == "limit" else "stopped"
+
+
+def executed_turns(episode: Episode) -> list[Turn]:
+    return [turn for turn in code_turns(episode) if turn.action is not None]
+
+
+def values_of(turns: Iterable[Turn]) -> list[float]:
+    """Return the values of the turns; none in a run that did not record them."""
     return [turn.value for turn in turns if turn.value is not None]
-
-
-def _ran_out_of_turns(case: Case) -> bool:
-    episode = case.episode
-    # older versions wrote "turns" for an agent that stopped with turns left as well
-    played = len(counted_turns(episode))
-    used_up = any(turn.forced for turn in episode.turns) or played >= (case.turns or 0)
-    return episode.ended == "turns" and used_up
 
 
 def _half(facts: Iterable[bool]) -> bool:
     """Return whether half of the facts or more hold; False if there are none."""
-    held = list(facts)
-    return bool(held) and 2 * sum(held) >= len(held)
+    return (mean(facts) or 0) >= 0.5
 
 
-def _was_closer(case: Case) -> bool:
-    scores = [turn.score for turn in case.episode.turns if turn.score is not None]
-    known = case.values or scores
-    return bool(known) and known[-1] < max(known)
+def _ran_out_of_turns(config: Config, episode: Episode) -> bool:
+    if episode.ended != "turns":
+        return False
+    # older versions wrote "turns" for an agent that stopped with turns left as well
+    limit = config.get("turns")
+    played = len(counted_turns(episode))
+    return not isinstance(limit, int) or played >= limit or any(column(episode.turns, "forced"))
 
 
-CATEGORIES: Mapping[str, tuple[str, Callable[[Case], bool]]] = {
-    "broke its sandbox": (
-        "an action killed the sandbox, twice",
-        lambda case: case.episode.ended == "agent_fault",
-    ),
-    "had it and lost it": (
-        "a submission right after one of the turns would have been right",
-        lambda case: max(case.values, default=0) >= 1,
-    ),
-    "cut off": (
-        "no code was executed, and half of the replies or more were cut off",
-        lambda case: not case.executed and _half(map(is_cut_off, code_turns(case.episode))),
-    ),
-    "refused": (
-        "no code was executed, and half of the replies or more were refusals or filtered",
-        lambda case: not case.executed and _half(map(is_refused, code_turns(case.episode))),
-    ),
-    "never ran": (
-        "no code was executed",
-        # what a program executed is not recorded
-        lambda case: not (case.executed or "program" in case.episode.outcomes),
-    ),
-    "out of time": (
-        "half of the actions or more reached the time limit",
-        lambda case: _half(turn.timed_out for turn in case.executed),
-    ),
-    "only errors": (
-        "every action failed",
-        lambda case: bool(case.executed) and all(map(is_error, case.executed)),
-    ),
-    "looped": (
-        "half of the actions or more, and at least two, repeat an earlier one",
-        lambda case: sum(find_repeats(case.executed)) >= max(2, len(case.executed) / 2),
-    ),
-    "out of turns": ("all turns were used up", _ran_out_of_turns),
-    "had the answer": (
-        "an action printed the answer of a solved epoch of the task",
-        # a guess, for runs that did not record values
-        lambda case: (
-            not case.values
-            and any(shortened(turn.observation) in case.answers for turn in case.executed)
-        ),
-    ),
-    "was closer before": ("the last score or value is below the best one", _was_closer),
-    "failed tests": ("submitted, and tests failed", lambda case: case.submitted_wrong("tests")),
-    "wrong on other data": (
-        "submitted what is right on the data that the agent saw, and wrong on variant data",
-        lambda case: case.submitted_wrong("robust"),
-    ),
-    "wrong answer and files": (
-        "submitted, and both the answer and the file changes are wrong",
-        lambda case: case.submitted_wrong("answer") and case.submitted_wrong("files"),
-    ),
-    "wrong files": (
-        "submitted, and the file changes are wrong",
-        lambda case: case.submitted_wrong("files"),
-    ),
-    "wrong answer": ("submitted a wrong answer", lambda case: case.submitted_wrong()),
-    "reached a limit": (
-        "a limit of the episode was reached: tokens, cost or time",
-        lambda case: case.episode.ended == "limit",
-    ),
-    "stopped": ("stopped with turns left, or without a known limit", lambda case: True),
-}
-"""Categories by name: the rule in words, and as a test."""
+def _wrong_part(failed: object) -> str:
+    """Return the category of a submission, from the parts of the reward that failed; a run from
+    elsewhere may name anything."""
+    parts = failed if isinstance(failed, list) else ()
+    if "tests" in parts:
+        return "failed tests"
+    if "robust" in parts:
+        return "wrong on other data"
+    if "files" not in parts:
+        return "wrong answer"
+    return "wrong answer and files" if "answer" in parts else "wrong files"
 
 
-def finding_cases(
-    config: Mapping[str, Any], episodes: Iterable[Episode]
-) -> Callable[[Episode], Case | None]:
-    """Return a function from an episode of the run to its case; None unless it failed. Only the
+def finding_category(
+    config: Config, episodes: Iterable[Episode]
+) -> Callable[[Episode], str | None]:
+    """Return a function from an episode of the run to its category; None unless it failed. Only the
     answers of solved epochs are held, so the run may be larger than memory."""
     answers: dict[str, set[str]] = {}
     for episode in () if config.get("epochs") == 1 else episodes:
         last = code_turns(episode)[-1:]
         if episode.success and last and last[0].observation.strip():
             answers.setdefault(episode.task, set()).add(shortened(last[0].observation))
-    limit = config.get("turns")
 
-    def case_of(episode: Episode) -> Case | None:
+    def category(episode: Episode) -> str | None:
         if state_of(episode) not in FAILED:
             return None
-        turns = limit if isinstance(limit, int) else None
-        return Case.of(episode, turns, answers.get(episode.task, ()))
+        return category_of(config, episode, answers.get(episode.task, set()))
 
-    return case_of
+    return category
 
 
 def explaining(
-    config: Mapping[str, Any], episodes: Iterable[Episode]
+    config: Config, episodes: Iterable[Episode]
 ) -> Callable[[Episode], dict[str, str | None]]:
     """Return a function that gives the column `why` of tables: the category of a failed episode."""
-    case_of = finding_cases(config, episodes)
-
-    def why(episode: Episode) -> dict[str, str | None]:
-        case = case_of(episode)
-        return {"why": case.category if case else None}
-
-    return why
+    category = finding_category(config, episodes)
+    return lambda episode: {"why": category(episode)}
 
 
-def find_categories(
-    config: Mapping[str, Any], episodes: Sequence[Episode]
-) -> dict[str, list[Case]]:
+def find_categories(config: Config, episodes: Sequence[Episode]) -> dict[str, list[Episode]]:
     """Return the failed episodes of each category, by task and epoch."""
-    case_of = finding_cases(config, episodes)
-    categories = {name: list[Case]() for name in CATEGORIES}
-    for episode in sorted(episodes, key=lambda episode: (task_order(episode.task), episode.epoch)):
-        if case := case_of(episode):
-            categories[case.category].append(case)
-    return categories
+    by_category = grouped(in_order(episodes), finding_category(config, episodes))
+    return {name: by_category[name] for name in CATEGORIES if name in by_category}
 
 
-def failures(config: Mapping[str, Any], scored: Sequence[Episode]) -> list[dict[str, Any]]:
+def in_order(episodes: Sequence[Episode]) -> list[Episode]:
+    """Return the episodes by task and epoch."""
+    return sorted(episodes, key=lambda episode: (task_order(episode.task), episode.epoch))
+
+
+def failures(config: Config, scored: Sequence[Episode]) -> list[Record]:
     """Return the categories that occur, in order: name, rule, episodes, share of the failed
     episodes, and examples."""
-    categories = find_categories(config, scored)
-    failed, rows = sum(map(len, categories.values())), []
-    for name, cases in categories.items():
-        if cases:
-            first = {case.episode.task: case for case in reversed(cases)}
-            examples = [_example(first[task]) for task in sorted(first, key=task_order)[:EXAMPLES]]
-            share = len(cases) / failed
-            rows.append(
-                {
-                    "name": name,
-                    "rule": CATEGORIES[name][0],
-                    "episodes": len(cases),
-                    "share": share,
-                    "examples": examples,
-                }
-            )
+    categories, rows = find_categories(config, scored), []
+    failed = sum(map(len, categories.values()))
+    for name, episodes in categories.items():
+        first: dict[str, Episode] = {}
+        for episode in episodes:
+            first.setdefault(episode.task, episode)
+        rows.append(
+            {
+                "name": name,
+                "rule": CATEGORIES[name],
+                "episodes": len(episodes),
+                "share": len(episodes) / failed,
+                "examples": list(map(_example, list(first.values())[:EXAMPLES])),
+            }
+        )
     return rows
 
 
-def _example(case: Case) -> dict[str, Any]:
-    last = (case.executed or counted_turns(case.episode) or [Turn()])[-1]
+def _example(episode: Episode) -> Record:
+    executed = executed_turns(episode)
+    last = (executed or counted_turns(episode) or [Turn()])[-1]
     return {
-        "task": case.episode.task,
-        "epoch": case.episode.epoch,
-        "parts": dict(case.episode.parts),
-        "query": shortened(case.episode.query),
-        "action": shortened(last.action or "") if case.executed else None,
+        "task": episode.task,
+        "epoch": episode.epoch,
+        "parts": dict(episode.parts),
+        "query": shortened(episode.query),
+        "action": shortened(last.action or "") if executed else None,
         "observation": shortened(last.observation),
     }
 
@@ -435,8 +421,7 @@ def _example(case: Case) -> dict[str, Any]:
 # -- two runs --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """A task in both runs, with its share of successes in each."""
 
     task: str
@@ -448,47 +433,44 @@ class Pair:
     def difference(self) -> Fraction:
         return self.b - self.a
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Record:
         return {"task": self.task, "query": self.query, "a": float(self.a), "b": float(self.b)}
 
 
-def compare(a: ConfigAndEpisodes, b: ConfigAndEpisodes) -> dict[str, Any] | None:
+def compare(a: ConfigAndEpisodes, b: ConfigAndEpisodes) -> Record | None:
     """Return what `report A B --json` prints under `comparison`; None if the runs share no task."""
     first, second = _shares(a[1]), _shares(b[1])
-    pairs = [
-        Pair(task, query, first[task][1], share)
-        for task, (query, share) in second.items()
-        if task in first and (query in first[task][0] or first[task][0] in query)
-    ]
+    pairs = []
+    for task, (query, share) in second.items():
+        if task in first and (query in first[task][0] or first[task][0] in query):
+            pairs.append(Pair(task, query, first[task][1], share))
     if not pairs:
         return None
     pairs.sort(key=lambda pair: (-abs(pair.difference), task_order(pair.task)))
     levels = {**(a[0].get("hardness") or {}), **(b[0].get("hardness") or {})}
-    occurring = sorted(
-        {levels[pair.task] for pair in pairs if pair.task in levels}, key=hardness_order
-    )
+    by_level = grouped(pairs, lambda pair: levels.get(pair.task))
     return {
         "a": a[0].get("run"),
         "b": b[0].get("run"),
         # tasks without a scored episode in the other run
-        "unpaired": (len(first) + len(second) - 2 * len(pairs)),
+        "unpaired": len(first) + len(second) - 2 * len(pairs),
         **paired(pairs),
         "by_hardness": {
-            level: paired([p for p in pairs if levels.get(p.task) == level]) for level in occurring
+            level: paired(by_level[level]) for level in sorted(by_level, key=hardness_order)
         },
         "gained": [pair.row() for pair in pairs if pair.difference > 0],
         "lost": [pair.row() for pair in pairs if pair.difference < 0],
     }
 
 
-def paired(pairs: Sequence[Pair]) -> dict[str, Any]:
+def paired(pairs: Sequence[Pair]) -> Record:
     """Return both rates, the difference (second minus first) with its 95 % interval, and the
     p-value of no difference."""
-    count, differences = len(pairs), [pair.difference for pair in pairs]
+    count, differences = len(pairs), column(pairs, "difference")
     return {
         "tasks": count,
-        "rate_a": float(sum(pair.a for pair in pairs) / count),
-        "rate_b": float(sum(pair.b for pair in pairs) / count),
+        "rate_a": float(sum(column(pairs, "a")) / count),
+        "rate_b": float(sum(column(pairs, "b")) / count),
         "difference": float(sum(differences) / count),
         "ci95": interval_of_difference(differences),
         "p_value": sign_flip_test(differences),
@@ -516,7 +498,7 @@ def sign_flip_test(differences: Sequence[Fraction]) -> float:
     Exact, except that shares finer than 1/FINEST are rounded. If all differences are −1, 0 or 1 it
     is McNemar's exact test.
     """
-    grain = min(FINEST, lcm(*(d.denominator for d in differences)))
+    grain = min(FINEST, lcm(*column(differences, "denominator")))
     steps = [round(d * grain) for d in differences if d]
     chance = np.ones(1)  # of each sum, from −Σ|steps| to Σ|steps|
     for step in map(abs, steps):
@@ -529,11 +511,10 @@ def sign_flip_test(differences: Sequence[Fraction]) -> float:
 
 
 def _shares(episodes: Sequence[Episode]) -> dict[str, tuple[str, Fraction]]:
-    by_task: dict[str, list[Episode]] = {}
-    for episode in episodes:
-        if episode.reward is not None:
-            by_task.setdefault(episode.task, []).append(episode)
-    return {
-        task: (attempts[0].query, Fraction(sum(e.success for e in attempts), len(attempts)))
-        for task, attempts in by_task.items()
-    }
+    """Return the query and the share of successes of each task."""
+    shares = {}
+    scored = scored_of(episodes)
+    for task, attempts in grouped(scored, attrgetter("task")).items():
+        solved = sum(column(attempts, "success"))
+        shares[task] = attempts[0].query, Fraction(solved, len(attempts))
+    return shares

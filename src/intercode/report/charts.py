@@ -3,11 +3,13 @@ a separate file has its own, on white."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from intercode.report import markup, tables
+from intercode.report.summary import Config
 from intercode.report.text import one_line
 from intercode.runs.store import write_whole
 
@@ -29,14 +31,18 @@ svg rect,circle{fill:currentColor}polyline{fill:none;stroke:currentColor;stroke-
 def _colours(colours: Sequence[str], grid: str) -> str:
     """Return the style of the runs and of the grid. Variables would be shorter, but rsvg-convert
     does not support them."""
-    return f"svg line{{stroke:{grid}}}" + "".join(
-        f".s{number}{{color:{colour}}}" for number, colour in enumerate(colours)
-    )
+    style = f"svg line{{stroke:{grid}}}"
+    for number, colour in enumerate(colours):
+        style += f".s{number}{{color:{colour}}}"
+    return style
 
 
 STYLE = _STYLE + _colours(COLOURS, "#d8dce2")
 PAGE_STYLE = f"{STYLE}\n@media (prefers-color-scheme: dark) {{{_colours(_ON_DARK, '#343b44')}}}"
 """The style of all charts in a page."""
+
+
+Points = Sequence[tuple[int, float]]
 
 
 class Chart(NamedTuple):
@@ -46,36 +52,29 @@ class Chart(NamedTuple):
     name: str
     title: str
     axis: str
-    series: Mapping[str, Sequence[tuple[int, float]]]
+    series: Mapping[str, Points]
 
 
-def charts(whole: Mapping[str, Any]) -> list[Chart]:
+def charts(whole: Config) -> list[Chart]:
     """Return the charts of `side_by_side`'s report, without empty ones."""
-    runs = dict(zip(tables.labels(whole["runs"]), whole["runs"], strict=True))
-
-    def by_turn(figure: str) -> dict[str, list[tuple[int, float]]]:
-        return {
-            name: [
-                (row["turn"], 100 * row[figure])
-                for row in run["analysis"]["by_turn"]
-                if row[figure] is not None
-            ]
-            for name, run in runs.items()
-        }
-
-    chances = {
-        name: [(int(k), 100 * part["rate"]) for k, part in run.get("pass_at_k", {}).items()]
-        for name, run in runs.items()
-    }
-    drawn = [
-        Chart("success-by-turn", "Solved so far, % of episodes", "turn", by_turn("solved")),
-        Chart("errors-by-turn", "Code that failed, % of turns", "turn", by_turn("errors")),
+    solved, errors, chances = dict[str, Points](), dict[str, Points](), dict[str, Points]()
+    for name, run in zip(tables.labels(whole["runs"]), whole["runs"], strict=True):
+        turns = run["analysis"]["by_turn"]
+        solved[name] = [(row["turn"], 100 * row["solved"]) for row in turns]
+        errors[name] = [
+            (row["turn"], 100 * row["errors"]) for row in turns if row["errors"] is not None
+        ]
+        by_k = run.get("pass_at_k", {})
+        chances[name] = [(int(k), 100 * part["rate"]) for k, part in by_k.items()]
+    drawn = (
+        Chart("success-by-turn", "Solved so far, % of episodes", "turn", solved),
+        Chart("errors-by-turn", "Code that failed, % of turns", "turn", errors),
         Chart("pass-at-k", "Solved by one of k attempts, % of tasks", "k", chances),
-    ]
+    )
     return [chart for chart in drawn if any(chart.series.values())]
 
 
-def draw(whole: Mapping[str, Any], folder: str | Path) -> None:
+def draw(whole: Config, folder: str | Path) -> None:
     """Write each chart of `side_by_side`'s report to FOLDER/NAME.svg, and make the folder. Raises
     `OSError`."""
     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -89,22 +88,23 @@ def svg(chart: Chart, *, alone: bool = False) -> str:
 
     `alone`: with its own style, on white.
     """
-    runs = list(chart.series) if len(chart.series) > 1 else []
-    top = ROW * (len(runs) + 1) + 6
-    head = f'<text x="8" y="{ROW - top}">{markup.text(chart.title)}</text>'
+    runs = list(chart.series)
+    if len(runs) == 1:
+        runs = []
+    top, title = ROW * (len(runs) + 1) + 6, markup.text(chart.title)
+    drawing = (
+        f'<svg viewBox="0 {-top} {WIDTH} {HEIGHT + top}" role="img" '
+        f'aria-label="{title}" xmlns="http://www.w3.org/2000/svg">'
+    )
+    if alone:
+        drawing += f"<style>{STYLE}</style>"
+        drawing += f'<path d="M0 {-top}h{WIDTH}v{HEIGHT + top}H0z" style="fill:#fff"/>'
+    drawing += f'<text x="8" y="{ROW - top}">{title}</text>'
     for number, run in enumerate(runs):
         y = ROW * (number + 2) - top
-        head += f'<rect x="8" y="{y - 9}" width="10" height="10" class="{_class(number)}"/>'
-        head += f'<text x="24" y="{y}">{markup.text(one_line(run, 60))}</text>'
-    style = (
-        f'<style>{STYLE}</style><path d="M0 {-top}h{WIDTH}v{HEIGHT + top}H0z" style="fill:#fff"/>'
-    )
-    return (
-        f'<svg viewBox="0 {-top} {WIDTH} {HEIGHT + top}" role="img" '
-        f'aria-label="{markup.text(chart.title)}" '
-        f'xmlns="http://www.w3.org/2000/svg">{style if alone else ""}{head}'
-        f"{''.join(_lines(chart))}</svg>"
-    )
+        drawing += f'<rect x="8" y="{y - 9}" width="10" height="10" class="{_class(number)}"/>'
+        drawing += f'<text x="24" y="{y}">{markup.text(one_line(run, 60))}</text>'
+    return f"{drawing}{_lines(chart)}</svg>"
 
 
 def _class(number: int) -> str:
@@ -115,24 +115,27 @@ def _y(percent: float) -> float:
     return TOP + (HEIGHT - TOP - BOTTOM) * (1 - percent / 100)
 
 
-def _lines(chart: Chart) -> Iterator[str]:
-    places = sorted({at for points in chart.series.values() for at, _ in points})
+def _lines(chart: Chart) -> str:
+    places = sorted(dict(chain.from_iterable(chart.series.values())))
     first, last = places[0], places[-1]
 
     def x(at: int) -> float:
         return LEFT + 8 + (WIDTH - LEFT - RIGHT - 16) * (at - first) / max(1, last - first)
 
+    drawing = ""
     for percent in (0, 25, 50, 75, 100):
         y = _y(percent)
-        yield f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" class="end">{percent}</text>'
+        drawing += f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        drawing += f'<text x="{LEFT - 6}" y="{y + 4:.1f}" class="end">{percent}</text>'
     for at in places[:: -(-len(places) // LABELS)]:
-        yield f'<text x="{x(at):.1f}" y="{HEIGHT - BOTTOM + 15}" class="middle">{at}</text>'
-    yield f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 4}" class="end">{markup.text(chart.axis)}</text>'
+        drawing += f'<text x="{x(at):.1f}" y="{HEIGHT - BOTTOM + 15}" class="middle">{at}</text>'
+    drawing += (
+        f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 4}" class="end">{markup.text(chart.axis)}</text>'
+    )
     for number, points in enumerate(chart.series.values()):
-        path = " ".join(f"{x(at):.1f},{_y(value):.1f}" for at, value in points)
-        yield f'<polyline class="{_class(number)}" points="{path}"/>'
-        for at, value in points if len(points) == 1 else ():
-            yield (
-                f'<circle cx="{x(at):.1f}" cy="{_y(value):.1f}" r="3" class="{_class(number)}"/>'
-            )
+        path = [f"{x(at):.1f},{_y(value):.1f}" for at, value in points]
+        drawing += f'<polyline class="{_class(number)}" points="{" ".join(path)}"/>'
+        if len(points) == 1:
+            left, top = path[0].split(",")
+            drawing += f'<circle cx="{left}" cy="{top}" r="3" class="{_class(number)}"/>'
+    return drawing

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import chain
 from math import comb, sqrt
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeVar
 
 from intercode.doors import part
 from intercode.errors import StoreError, UsageError
@@ -28,7 +29,7 @@ from intercode.report.transcript import State, state_of
 from intercode.report.turns import counted_turns
 from intercode.rescoring.recordings import load_recording
 from intercode.runs.store import stream_run
-from intercode.types import Episode, Turn
+from intercode.types import Episode
 
 Z95 = 1.959963984540054
 
@@ -38,7 +39,10 @@ LEVELS = ("simple", "easy", "moderate", "medium", "challenging", "hard", "extra"
 DEEPEST = 4
 """Levels of folders in which runs are looked for."""
 
+Config = Mapping[str, Any]
 Summary = dict[str, Any]
+Entry = TypeVar("Entry")
+Key = TypeVar("Key")
 
 
 class EpisodeRow(NamedTuple):
@@ -56,8 +60,12 @@ class EpisodeRow(NamedTuple):
     asks: int | None
 
     @classmethod
-    def of(cls, episode: Episode, config: Mapping[str, Any]) -> EpisodeRow:
-        used, parts = episode.usage, episode.parts
+    def of(cls, episode: Episode, config: Config) -> EpisodeRow:
+        used, asks, robust = episode.usage, None, None
+        if episode.takes_questions:
+            asks = sum(turn.asked is not None for turn in episode.turns)
+        if config.get("robust") and "robust" in episode.parts:
+            robust = bool(episode.parts["robust"])
         return cls(
             episode.task,
             episode.epoch,
@@ -66,11 +74,9 @@ class EpisodeRow(NamedTuple):
             len(counted_turns(episode)),
             used.prompt_tokens + used.completion_tokens,
             used.cost,
-            sum(turn.seconds for turn in episode.turns),
-            bool(parts["robust"]) if config.get("robust") and "robust" in parts else None,
-            sum(turn.asked is not None for turn in episode.turns)
-            if episode.takes_questions
-            else None,
+            sum(column(episode.turns, "seconds")),
+            robust,
+            asks,
         )
 
     @property
@@ -78,31 +84,25 @@ class EpisodeRow(NamedTuple):
         return self.state == "solved"
 
 
-class Scored(Protocol):
-    """A scored episode, or its `EpisodeRow`."""
-
-    @property
-    def task(self) -> str: ...
-    @property
-    def success(self) -> bool: ...
+Scored = Episode | EpisodeRow
+Row = TypeVar("Row", Episode, EpisodeRow)
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A figure of a run: a column of the report, its page and the viewer, and a key of `--json`.
 
     Args:
         title: the head of the column.
         text: a cell of the column, from all figures of the run.
-        key: the key in JSON; "" for a column that is made of other figures.
+        key: the key in JSON.
         value: the figure, from all rows and from the scored ones.
         optional: leave the key out where the value is None.
     """
 
     title: str
     text: Callable[[Summary], str]
-    key: str = ""
-    value: Callable[[Sequence[EpisodeRow], Sequence[EpisodeRow]], Any] = lambda rows, scored: None
+    key: str
+    value: Callable[[Sequence[EpisodeRow], Sequence[EpisodeRow]], Any]
     optional: bool = False
 
 
@@ -114,7 +114,7 @@ def span(interval: Sequence[float]) -> str:
     return f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f}"
 
 
-def episodes_of(figures: Mapping[str, Any]) -> str:
+def episodes_of(figures: Config) -> str:
     """Return the number of episodes; for an unfinished run "2 of 12"."""
     episodes, planned = figures["episodes"], figures.get("planned")
     return f"{episodes} of {planned}" if planned and planned > episodes else str(episodes)
@@ -123,11 +123,13 @@ def episodes_of(figures: Mapping[str, Any]) -> str:
 def _mean_asks(rows: Sequence[EpisodeRow]) -> dict[str, float | None] | None:
     """Return the mean questions to the user of solved and of failed episodes; None if no task takes
     questions."""
-    asks = {
-        name: [row.asks for row in rows if row.asks is not None and row.success is success]
-        for name, success in {"solved": True, "failed": False}.items()
-    }
-    return {name: mean(values) for name, values in asks.items()} if any(asks.values()) else None
+    asks: dict[str, list[int]] = {"solved": [], "failed": []}
+    for row in rows:
+        if row.asks is not None:
+            asks["solved" if row.success else "failed"].append(row.asks)
+    if not any(asks.values()):
+        return None
+    return {name: mean(values) for name, values in asks.items()}
 
 
 FIGURES = (
@@ -135,13 +137,13 @@ FIGURES = (
         "n",
         episodes_of,
         "episodes",
-        lambda rows, scored: len(scored) + sum(row.state == "fault" for row in rows),
+        lambda rows, scored: len(scored) + column(rows, "state").count("fault"),
     ),
     Figure(
         "success %",
         lambda figures: number(figures["success_rate"], 100),
         "success_rate",
-        lambda rows, scored: mean([row.success for row in scored]),
+        lambda rows, scored: mean(column(scored, "success")),
     ),
     Figure(
         "95 %",
@@ -153,20 +155,20 @@ FIGURES = (
         "mean reward",
         lambda figures: number(figures["mean_reward"], digits=3),
         "mean_reward",
-        lambda rows, scored: mean([row.reward or 0.0 for row in scored]),
+        lambda rows, scored: mean(row.reward or 0.0 for row in scored),
     ),
     Figure(
         "robust %",  # of the episodes that also ran on variant data
         lambda figures: number(figures.get("robust_rate"), 100),
         "robust_rate",
-        lambda rows, scored: mean([row.robust for row in scored if row.robust is not None]),
+        lambda rows, scored: mean(row.robust for row in scored if row.robust is not None),
         optional=True,
     ),
     Figure(
         "mean turns",
         lambda figures: number(figures["mean_turns"]),
         "mean_turns",
-        lambda rows, scored: mean([row.turns for row in scored]),
+        lambda rows, scored: mean(column(scored, "turns")),
     ),
     Figure(
         "asks (solved, failed)",  # mean questions to the user in tasks that take them
@@ -179,48 +181,47 @@ FIGURES = (
         "errors",
         lambda figures: str(figures["errors"]),
         "errors",
-        lambda rows, scored: sum(row.state == "fault" for row in rows),
+        lambda rows, scored: column(rows, "state").count("fault"),
     ),
     Figure(
         "action s",
         lambda figures: number(figures["seconds"]) if figures["seconds"] else "0",
         "seconds",
-        lambda rows, scored: round(sum(row.seconds for row in rows), 3),
+        lambda rows, scored: round(sum(column(rows, "seconds")), 3),
     ),
     Figure(
         "total tokens",
         lambda figures: str(figures["tokens"]),
         "tokens",
-        lambda rows, scored: sum(row.tokens for row in rows),
+        lambda rows, scored: sum(column(rows, "tokens")),
     ),
     Figure(
         "total cost $",
         lambda figures: f"{figures['cost']:.4f}" if figures["cost"] else "–",
         "cost",
-        lambda rows, scored: round(sum(row.cost for row in rows), 6),
+        lambda rows, scored: round(sum(column(rows, "cost")), 6),
     ),
 )
 """The figures of a run, in the order of the columns. `seconds` is the time spent executing actions,
 without the time of the model. Means are over scored episodes, and None if there are none."""
 
 
-def figures(config: Mapping[str, Any], rows: Sequence[EpisodeRow]) -> Summary:
+def figures(config: Config, rows: Sequence[EpisodeRow]) -> Summary:
     """Return the run's settings, and its `FIGURES` by key; for an unfinished run also how many
     episodes are `planned`."""
-    scored = [row for row in rows if row.reward is not None]
-    values = {figure.key: figure.value(rows, scored) for figure in FIGURES if figure.key}
+    scored = scored_of(rows)
+    values: Summary = {key: config.get(key) for key in ("run", "env", "agent", "model", "reward")}
+    values["agent"] = split_agent(str(values["agent"]))[0] or values["agent"]
+    for figure in FIGURES:
+        value = figure.value(rows, scored)
+        if value is not None or not figure.optional:
+            values[figure.key] = value
     if values["tokens"] and not config.get("price"):
         values["cost"] = values["cost"] or None  # a sum of 0 without a price is unknown
-    absent = [figure.key for figure in FIGURES if figure.optional and values[figure.key] is None]
     planned = config.get("planned")
-    unfinished = isinstance(planned, int) and planned > values["episodes"]
-    settings = {key: config.get(key) for key in ("run", "env", "agent", "model", "reward")}
-    settings["agent"] = split_agent(str(config.get("agent")))[0] or config.get("agent")
-    return {
-        **settings,
-        **{key: value for key, value in values.items() if key not in absent},
-        **({"planned": planned} if unfinished else {}),
-    }
+    if isinstance(planned, int) and planned > values["episodes"]:
+        values["planned"] = planned
+    return values
 
 
 def find_runs(path: Path, depth: int = DEEPEST) -> Iterator[Path]:
@@ -231,9 +232,9 @@ def find_runs(path: Path, depth: int = DEEPEST) -> Iterator[Path]:
         yield path
         return
     for entry in entries:
-        is_folder = entry.is_symlink() or entry.is_dir()
-        if depth and is_folder and not entry.name.startswith("."):
-            yield from find_runs(path / entry.name, 0 if entry.is_symlink() else depth - 1)
+        is_link = entry.is_symlink()
+        if depth and (is_link or entry.is_dir()) and not entry.name.startswith("."):
+            yield from find_runs(path / entry.name, 0 if is_link else depth - 1)
 
 
 def runs_in(path: str | Path) -> list[Path]:
@@ -249,7 +250,7 @@ def is_recorded(path: Path) -> bool:
     )
 
 
-def load_run(path: str | Path) -> tuple[dict[str, Any], Sequence[Episode]]:
+def load_run(path: str | Path) -> tuple[Summary, Sequence[Episode]]:
     """Return the settings and episodes of a run folder or of a recording in another form; a run's
     settings with `verdicts`.
 
@@ -257,21 +258,21 @@ def load_run(path: str | Path) -> tuple[dict[str, Any], Sequence[Episode]]:
     or agent.
     """
     path = Path(path)
-    if not is_recorded(path):
-        config, episodes = stream_run(path)
-        require_names(path, config)
-        verdicts: Sequence[object] = ()
-        if present(path / "judged"):
-            # few runs are judged, and the judge imports much
-            from intercode.rescoring.judge import read_verdicts
+    if is_recorded(path):
+        recording = load_recording(path)
+        return dict(recording.settings), recording.episodes
+    config, episodes = stream_run(path)
+    require_names(path, config)
+    verdicts: Sequence[object] = ()
+    if present(path / "judged"):
+        # few runs are judged, and the judge imports much
+        from intercode.rescoring.judge import read_verdicts
 
-            verdicts = read_verdicts(path)
-        return {**config, "verdicts": verdicts}, episodes
-    recording = load_recording(path)
-    return dict(recording.settings), recording.episodes
+        verdicts = read_verdicts(path)
+    return {**config, "verdicts": verdicts}, episodes
 
 
-def require_names(path: Path, config: Mapping[str, Any]) -> None:
+def require_names(path: Path, config: Config) -> None:
     """Raise `StoreError` if the settings of the run in `path` lack env or agent."""
     if lacking := [name for name in ("env", "agent") if not isinstance(config.get(name), str)]:
         raise StoreError(
@@ -282,61 +283,62 @@ def require_names(path: Path, config: Mapping[str, Any]) -> None:
 def lean(episodes: Iterable[Episode]) -> list[Episode]:
     """Return what figures need of the episodes, since a run may be larger than memory: without
     messages, replies and samples, and with `shortened` outputs."""
-    return [
-        replace(
-            episode,
-            turns=tuple(map(_lean_turn, episode.turns)),
-            outcomes={k: v for k, v in episode.outcomes.items() if k == "failed"},
-        )
-        for episode in episodes
-    ]
+    lean_episodes = []
+    for episode in episodes:
+        turns = []
+        for turn in episode.turns:
+            output = shortened(turn.observation)
+            bare = replace(turn, ask=None, reply=None, thought=None, reasoning=None, calls=None)
+            turns.append(replace(bare, observation=output, sample=None))
+        outcomes = {key: value for key, value in episode.outcomes.items() if key == "failed"}
+        lean_episodes.append(replace(episode, turns=tuple(turns), outcomes=outcomes))
+    return lean_episodes
 
 
-def _lean_turn(turn: Turn) -> Turn:
-    output = shortened(turn.observation)
-    texts = replace(turn, ask=None, reply=None, thought=None, observation=output, reasoning=None)
-    return replace(texts, calls=None, sample=None)
-
-
-def summary(config: Mapping[str, Any], episodes: Sequence[Episode]) -> Summary:
+def summary(config: Config, episodes: Sequence[Episode]) -> Summary:
     """Return the fixed keys of `eval --json` and `report --json`.
 
     `episodes` counts scored episodes and errors; an unfinished run also has `planned`, which counts
     all.
     """
     rows = [EpisodeRow.of(episode, config) for episode in episodes]
-    scored = [row for row in rows if row.reward is not None]
-    levels = groups(config.get("hardness") or {}, scored)
-    return {
-        **figures(config, rows),
-        **(
-            {"pass_at_k": pass_at_k(scored), "pass_hat_k": pass_hat_k(scored)}
-            if any(row.epoch for row in scored)
-            else {}
-        ),
-        **({"by_hardness": levels} if levels else {}),
-        **({"excluded": list(config["excluded"])} if "excluded" in config else {}),
-    }
+    scored = scored_of(rows)
+    values = figures(config, rows)
+    if any(column(scored, "epoch")):
+        values |= {"pass_at_k": pass_at_k(scored), "pass_hat_k": pass_hat_k(scored)}
+    if levels := groups(config.get("hardness") or {}, scored):
+        values["by_hardness"] = levels
+    if "excluded" in config:
+        values["excluded"] = list(config["excluded"])
+    return values
 
 
-def groups(labels: Mapping[str, str], scored: Sequence[Scored]) -> dict[str, dict[str, Any]]:
+def scored_of(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row.reward is not None]
+
+
+def groups(labels: Mapping[str, str], scored: Sequence[Scored]) -> dict[str, Summary]:
     """Return episodes, success rate and interval of each group of tasks that `labels` names; the
     easiest level first."""
-    ordered = sorted(
-        {labels[episode.task] for episode in scored if episode.task in labels}, key=hardness_order
-    )
-    parts = {
-        label: [episode for episode in scored if labels.get(episode.task) == label]
-        for label in ordered
-    }
-    return {
-        label: {
-            "episodes": len(part),
-            "success_rate": mean([episode.success for episode in part]),
-            "ci95": interval(part),
+    by_label = grouped(scored, lambda episode: labels.get(episode.task))
+    rows = {}
+    for label in sorted(by_label, key=hardness_order):
+        episodes = by_label[label]
+        rows[label] = {
+            "episodes": len(episodes),
+            "success_rate": mean(column(episodes, "success")),
+            "ci95": interval(episodes),
         }
-        for label, part in parts.items()
-    }
+    return rows
+
+
+def grouped(entries: Iterable[Entry], key: Callable[[Entry], Key | None]) -> dict[Key, list[Entry]]:
+    """Return the entries by their keys, without those whose key is None."""
+    by_key: dict[Key, list[Entry]] = {}
+    for entry in entries:
+        if (name := key(entry)) is not None:
+            by_key.setdefault(name, []).append(entry)
+    return by_key
 
 
 def hardness_order(level: str) -> tuple[int, str]:
@@ -347,9 +349,11 @@ def hardness_order(level: str) -> tuple[int, str]:
 
 def reasons(episodes: Sequence[Episode], most: int = 5) -> list[str]:
     """Return why episodes have no result: the `most` frequent errors with their counts."""
-    counts = Counter(episode.error for episode in episodes if episode.error).most_common()
-    listed = [f"{count} × {error}" for error, count in counts[:most]]
-    return listed + ([f"and {len(counts) - most} more"] if len(counts) > most else [])
+    counts = Counter(episode.error for episode in episodes if episode.error)
+    lines = [f"{count} × {error}" for error, count in counts.most_common(most)]
+    if len(counts) > most:
+        lines.append(f"and {len(counts) - most} more")
+    return lines
 
 
 def interval(scored: Sequence[Scored]) -> tuple[float, float]:
@@ -371,15 +375,11 @@ def interval_of_counts(counts: Sequence[tuple[int, int]]) -> tuple[float, float]
     # the equivalent number of independent episodes, between those of tasks and episodes
     count = float(tasks)
     if 1 < tasks < total:
-        variance = (
-            sum((solved - rate * size) ** 2 for size, solved in counts)
-            * tasks
-            / (tasks - 1)
-            / total**2
-        )
-        count = (
-            total if variance == 0 < rate < 1 else min(total, _independent(rate, variance, tasks))
-        )
+        squares = sum((solved - rate * size) ** 2 for size, solved in counts)
+        variance = squares * tasks / (tasks - 1) / total**2
+        count = min(total, _independent(rate, variance, tasks))
+        if variance == 0 < rate < 1:
+            count = total
     return wilson(rate, count)
 
 
@@ -389,10 +389,15 @@ def wilson(rate: float, count: float) -> tuple[float, float]:
     middle = (rate + z2 / 2) / (1 + z2)
     half = Z95 / (1 + z2) * sqrt(rate * (1 - rate) / count + z2 / (4 * count))
     low, high = max(0.0, middle - half), min(1.0, middle + half)
-    return 0.0 if rate == 0 else low, 1.0 if rate == 1 else high  # exact, despite rounding
+    # exact at 0 and 1, despite rounding
+    if rate == 0:
+        low = 0.0
+    if rate == 1:
+        high = 1.0
+    return low, high
 
 
-def pass_at_k(scored: Sequence[Scored]) -> dict[str, dict[str, Any]]:
+def pass_at_k(scored: Sequence[Scored]) -> dict[str, Summary]:
     """Return the chance that at least one of k episodes of a task succeeds, for each k up to the
     fewest episodes of a task.
 
@@ -403,7 +408,7 @@ def pass_at_k(scored: Sequence[Scored]) -> dict[str, dict[str, Any]]:
     return _by_k(scored, lambda n, c, k: 1 - comb(n - c, k) / comb(n, k))
 
 
-def pass_hat_k(scored: Sequence[Scored]) -> dict[str, dict[str, Any]]:
+def pass_hat_k(scored: Sequence[Scored]) -> dict[str, Summary]:
     """Return the chance that all of k episodes of a task succeed (pass^k), as `pass_at_k` does.
 
     It is C(c, k) / C(n, k) (Yao et al. 2024, τ-bench).
@@ -411,22 +416,18 @@ def pass_hat_k(scored: Sequence[Scored]) -> dict[str, dict[str, Any]]:
     return _by_k(scored, lambda n, c, k: comb(c, k) / comb(n, k))
 
 
-def _by_k(
-    scored: Sequence[Scored], chance: Callable[[int, int, int], float]
-) -> dict[str, dict[str, Any]]:
-    counts = _by_task(scored)
-    by_k = {}
-    for k in range(1, min((n for n, _ in counts), default=0) + 1):
+def _by_k(scored: Sequence[Scored], chance: Callable[[int, int, int], float]) -> dict[str, Summary]:
+    counts, by_k = _by_task(scored), {}
+    sizes = {size for size, _ in counts}
+    for k in range(1, min(sizes, default=0) + 1):
         chances = [chance(n, c, k) for n, c in counts]
         tasks, rate = len(chances), sum(chances) / len(chances)
-        variance = (
-            sum((value - rate) ** 2 for value in chances) / (tasks - 1) / tasks
-            if tasks > 1
-            else 0.0
-        )
+        variance = 0.0
+        if tasks > 1:
+            variance = sum((value - rate) ** 2 for value in chances) / (tasks - 1) / tasks
         ci95 = wilson(rate, _independent(rate, variance, tasks))
         # pass@1 is the success rate, unless some tasks have more episodes than others
-        if k == 1 and len({n for n, _ in counts}) == 1:
+        if k == 1 and len(sizes) == 1:
             ci95 = interval_of_counts(counts)
         by_k[str(k)] = {"rate": rate, "ci95": ci95}
     return by_k
@@ -434,9 +435,11 @@ def _by_k(
 
 def _by_task(scored: Sequence[Scored]) -> list[tuple[int, int]]:
     """Return the episodes and the solved ones of each task."""
-    sizes = Counter(episode.task for episode in scored)
-    solved = Counter(episode.task for episode in scored if episode.success)
-    return [(size, solved[task]) for task, size in sizes.items()]
+    counts: dict[str, tuple[int, int]] = {}
+    for episode in scored:
+        size, solved = counts.get(episode.task, (0, 0))
+        counts[episode.task] = size + 1, solved + episode.success
+    return list(counts.values())
 
 
 def _independent(rate: float, variance: float, tasks: int) -> float:
@@ -444,21 +447,19 @@ def _independent(rate: float, variance: float, tasks: int) -> float:
     return max(tasks, rate * (1 - rate) / variance) if variance else tasks
 
 
-def require_comparable(configs: Sequence[Mapping[str, Any]], *, force: bool = False) -> None:
+def require_comparable(configs: Sequence[Config], *, force: bool = False) -> None:
     """Raise `UsageError` if runs of one environment come from different userlands: the versions of
     the tools are part of the score. The error names what differs, with a run for each version."""
-    for env in dict.fromkeys(config.get("env") for config in configs):
-        runs = [config for config in configs if config.get("env") == env]
+    for env, runs in grouped(configs, lambda config: str(config.get("env"))).items():
         tools = [_tools(config.get("userland")) for config in runs]
         differences = []
-        for name in dict.fromkeys(name for row in tools for name in row):
-            versions = {
-                str(row.get(name, "not recorded")): config.get("run")
-                for row, config in zip(tools, runs, strict=True)
-            }
-            if len(versions) > 1:
-                listed = [f"{one_line(v, 40)} in {run}" for v, run in versions.items()]
-                differences.append(f"{name} {', '.join(listed)}")
+        for name in dict.fromkeys(chain.from_iterable(tools)):
+            by_version = {}
+            for config, versions in zip(runs, tools, strict=True):
+                by_version[str(versions.get(name, "not recorded"))] = config.get("run")
+            if len(by_version) > 1:
+                places = [f"{one_line(v, 40)} in {run}" for v, run in by_version.items()]
+                differences.append(f"{name} {', '.join(places)}")
         if differences and not force:
             raise UsageError(
                 f"these runs of {env} were made on different userlands "
@@ -473,6 +474,17 @@ def _tools(userland: object) -> Mapping[str, object]:
     return {name: version for name, version in userland.items() if name != "id"}
 
 
-def mean(values: Sequence[float]) -> float | None:
+def column(entries: Iterable[object], name: str) -> list[Any]:
+    """Return an attribute of each entry."""
+    return [getattr(entry, name) for entry in entries]
+
+
+def mean(values: Iterable[float]) -> float | None:
     """Return the mean, or None without values."""
-    return sum(values) / len(values) if values else None
+    numbers = list(values)
+    return ratio(sum(numbers), len(numbers))
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """Return the quotient, or None for a whole of 0."""
+    return part / whole if whole else None

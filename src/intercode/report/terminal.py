@@ -13,7 +13,7 @@ are made visible everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from intercode.language import Language
-from intercode.report.text import one_line, visible
+from intercode.report.text import LONGEST, count_of, ends_of, one_line, visible
 from intercode.report.transcript import (
     FAILED,
     MARKS,
@@ -42,8 +42,6 @@ from intercode.report.transcript import (
 )
 from intercode.types import Episode, reasoning_of
 
-LONGEST = 2_000
-"""Characters of a text that are printed, unless all are asked for."""
 COLOURS: Mapping[State, str] = {
     "solved": "green",
     "failed": "red",
@@ -56,6 +54,8 @@ _REASONING = 200
 _LINES = 60
 """Lines of an answer or a diff that are printed, unless all are asked for."""
 _OF_DIFF = {"+": "green", "-": "red", "@": "cyan"}
+_SIGNS = {"gold": "-", "agent": "+"}
+"""The signs of lines that the other side lacks."""
 
 
 @dataclass(frozen=True)
@@ -71,27 +71,28 @@ class Transcript:
     def of(self, episode: Episode, gold: str = "") -> Iterator[RenderableType]:
         """Yield the parts of an episode's transcript; if it failed, with the command of the
         `gold`."""
-        result, all_steps = verdict(episode), steps(episode)
-        epoch = f", epoch {episode.epoch}" if episode.epoch else ""
-        yield Text.assemble(_mark(result.state), (f" task {visible(episode.task)}{epoch}", "bold"))
+        result = verdict(episode)
+        mark = MARKS[result.state], f"bold {COLOURS[result.state]}"
+        title = f" task {visible(episode.task)}"
+        if episode.epoch:
+            title += f", epoch {episode.epoch}"
+        yield Text.assemble(mark, (title, "bold"))
         yield self._text("  ", episode.query)
-        first = next((step for step in all_steps if step.messages), None)
-        for step in all_steps:
-            after = step.turn.after
-            origin = (
-                ""
-                if after is None
-                else f", continues turn {after + 1}"
-                if after >= 0
-                else ", continues the beginning"
-            )
-            yield Text(f"\n{step.title}{origin}", "bold")
-            if step is first and not self.messages:
-                count = f"{len(step.messages)} message{'s' if len(step.messages) > 1 else ''}"
+        tells_messages = not self.messages
+        for step in steps(episode):
+            title = f"\n{step.title}"
+            if (after := step.turn.after) is not None:
+                origin = f"turn {after + 1}" if after >= 0 else "the beginning"
+                title += f", continues {origin}"
+            yield Text(title, "bold")
+            if step.messages and tells_messages:
+                tells_messages = False
+                count = count_of(len(step.messages), "message")
                 yield Text(f"  {count} to the model; --messages prints them", "dim")
             yield from self._turn(step)
-        yield Text.assemble("\n", _mark(result.state), (f" {visible(result.headline)}", "bold"))
-        yield from (self._text("  ", note) for note in result.notes)
+        yield Text.assemble("\n", mark, (f" {visible(result.headline)}", "bold"))
+        for note in result.notes:
+            yield self._text("  ", note)
         for block in result.blocks:
             yield Text(f"\n  {visible(block.title)}", "bold")
             yield from self._block(block)
@@ -105,21 +106,22 @@ class Transcript:
     def _turn(self, step: ShownTurn) -> Iterator[Text]:
         turn = step.turn
         if self.messages:
-            reasoning = reasoning_of(turn)
-            replies = [("reasoning", reasoning)] if reasoning else []
-            replies += [] if turn.reply is None else [("reply", turn.reply)]
-            for role, content in [
-                *((str(message["role"]), content_of(message)) for message in step.messages),
-                *replies,
-            ]:
+            texts = [(str(message["role"]), content_of(message)) for message in step.messages]
+            if reasoning := reasoning_of(turn):
+                texts.append(("reasoning", reasoning))
+            if turn.reply is not None:
+                texts.append(("reply", turn.reply))
+            for role, content in texts:
                 yield Text(f"  {visible(role)}:", "dim bold")
                 yield self._text("    ", content)
         else:
             if reasoning := step.reasoning:
-                shown = f"reasoning: {reasoning if self.full else one_line(reasoning, _REASONING)}"
-                length = f" ({len(reasoning):,} characters; --full prints them)"
-                cut = not self.full and len(reasoning) > _REASONING
-                yield self._text("  ", shown + length * cut, "dim")
+                length = ""
+                if not self.full:
+                    if len(reasoning) > _REASONING:
+                        length = f" ({len(reasoning):,} characters; --full prints them)"
+                    reasoning = one_line(reasoning, _REASONING)
+                yield self._text("  ", f"reasoning: {reasoning}{length}", "dim")
             if step.reply and turn.action is None:  # such as the open fence of one that was cut off
                 yield self._text("  ", step.reply)
             elif step.thought:
@@ -137,91 +139,74 @@ class Transcript:
             yield Text(f"  {visible(' · '.join(step.facts))}", "dim")
 
     def _code(self, source: str) -> Text:
-        code = visible(self._cut(source)).rstrip("\n")
+        code = self._cut(source).rstrip("\n")
         highlighted = Syntax(code, self.language.fence, theme="ansi_dark").highlight(code)
         highlighted.rstrip()
         return highlighted
 
     def _block(self, block: Block) -> Iterator[RenderableType]:
         match block:
-            case Sides(gold=None):
-                yield self._side(block.agent, "+")
-            case Sides() if self.wide:
+            case Sides(_, sides) if self.wide and len(sides) > 1:
                 table = Table(box=None, expand=True, padding=(0, 2, 0, 2), header_style="dim bold")
-                for name in ("gold", "agent"):
+                for name in sides:
                     table.add_column(name, ratio=1, overflow="fold")
-                table.add_row(
-                    self._side(block.gold or (), "-", ""), self._side(block.agent, "+", "")
-                )
+                table.add_row(*(self._side(name, lines) for name, lines in sides.items()))
                 yield table
-            case Sides():
-                for name, lines, sign in (
-                    ("gold", block.gold or (), "-"),
-                    ("agent", block.agent, "+"),
-                ):
-                    yield Text(f"  {name}", "dim bold")
-                    yield self._side(lines, sign)
+            case Sides(_, sides):
+                for name, lines in sides.items():
+                    if len(sides) > 1:
+                        yield Text(f"  {name}", "dim bold")
+                    yield self._side(name, lines, "  ")
             case Grid():
                 table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 2))
                 for column in block.columns:
                     table.add_column(Text(visible(column)), overflow="fold")
                 for cells in block.rows:
-                    table.add_row(*(Text(visible(self._cut(cell))) for cell in cells))
+                    table.add_row(*map(Text, map(self._cut, cells)))
                 yield table
             case FailedTest():
                 if block.text:
                     yield _behind("  › ", "    ", self._code(block.text))
                 for name, value in block.facts.items():
-                    shown = visible(self._cut(value.rstrip("\n") or "(nothing)"))
-                    yield _behind(f"    {name}: ", f"    {' ' * len(name)}  ", Text(shown))
+                    shown = Text(self._cut(value.rstrip("\n") or "(nothing)"))
+                    yield _behind(f"    {name}: ", f"    {' ' * len(name)}  ", shown)
             case Diff():
                 rows = block.text.splitlines()
                 yield self._lines(
-                    [Text(f"  {visible(row)}", _OF_DIFF.get(row[:1], "")) for row in rows]
+                    Text(f"  {visible(row)}", _OF_DIFF.get(row[:1], "")) for row in rows
                 )
 
-    def _side(self, lines: Sequence[Line], sign: str, indent: str = "  ") -> Text:
-        """Return an answer; `sign` precedes the lines that the other side lacks."""
-        return self._lines(
-            [
-                Text(
-                    f"{indent}{sign if line.alone else ' '} {visible(self._cut(line.text))}",
-                    _OF_DIFF[sign] * line.alone,
-                )
-                for line in lines
-            ]
-            or [Text(f"{indent}  (nothing)", "dim")]
-        )
+    def _side(self, name: str, lines: Sequence[Line], indent: str = "") -> Text:
+        """Return an answer; a sign precedes the lines that the other side lacks."""
+        rows = []
+        for line in lines:
+            sign = _SIGNS[name] if line.alone else " "
+            row = f"{indent}{sign} {self._cut(line.text)}"
+            rows.append(Text(row, _OF_DIFF.get(sign, "")))
+        return self._lines(rows or [Text(f"{indent}  (nothing)", "dim")])
 
-    def _lines(self, lines: Sequence[Text]) -> Text:
-        if not self.full and len(lines) > _LINES:
-            lines = [
-                *lines[:_LINES],
-                Text(f"  … {len(lines) - _LINES:,} more lines; --full prints them", "dim"),
-            ]
-        return Text("\n").join(lines)
+    def _lines(self, lines: Iterable[Text]) -> Text:
+        rows = list(lines)
+        if not self.full and len(rows) > _LINES:
+            more = f"  … {len(rows) - _LINES:,} more lines; --full prints them"
+            rows[_LINES:] = [Text(more, "dim")]
+        return Text("\n").join(rows)
 
     def _text(self, gutter: str, value: str, style: str = "") -> Text:
-        return _behind(gutter, gutter, Text(visible(self._cut(value)).rstrip("\n"), style))
+        return _behind(gutter, gutter, Text(self._cut(value).rstrip("\n"), style))
 
     def _cut(self, value: str) -> str:
-        """Return the beginning and the end of a long text."""
-        if self.full or len(value) <= LONGEST:
-            return value
-        head, tail = value[: LONGEST * 3 // 4], value[-LONGEST // 4 :]
-        return (
-            f"{head}\n… {len(value) - len(head) - len(tail):,} characters left out; "
-            f"--full prints them …\n{tail}"
-        )
+        """Return a text, made visible; of a long one the beginning and the end."""
+        if not self.full and len(value) > LONGEST:
+            head, gap, tail = ends_of(value)
+            value = f"{head}\n{gap}; --full prints them …\n{tail}"
+        return visible(value)
 
 
 def _behind(first: str, later: str, text: Text, style: str = "dim") -> Text:
     """Return the text with a gutter before each line."""
-    lines = text.split("\n", allow_blank=True)
-    return Text("\n").join(
-        Text.assemble((later if at else first, style), line) for at, line in enumerate(lines)
-    )
-
-
-def _mark(state: State) -> tuple[str, str]:
-    return MARKS[state], f"bold {COLOURS[state]}"
+    lines, gutter = [], first
+    for line in text.split("\n", allow_blank=True):
+        lines.append(Text.assemble((gutter, style), line))
+        gutter = later
+    return Text("\n").join(lines)

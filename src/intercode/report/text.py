@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 
+LONGEST = 2_000
+"""Characters of a text that a reader is shown, unless all are asked for."""
 _LONGEST, _BEGINNING = 500, 400
 """Characters of a text that `shortened` leaves as it is, and of the beginning of a longer one."""
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -17,21 +19,24 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 def visible(text: str) -> str:
     """Return `text` with an escape for each character that a reader would not see."""
-    hidden = {
-        letter for letter in set(text) - {"\n", "\t"} if unicodedata.category(letter) in _INVISIBLE
-    }
-    if not hidden:
-        return text
-    return "".join(
-        letter.encode("unicode_escape", "surrogatepass").decode() if letter in hidden else letter
-        for letter in text
-    )
+    escapes = {}
+    for letter in set(text) - {"\n", "\t"}:
+        if unicodedata.category(letter) in _INVISIBLE:
+            escapes[ord(letter)] = letter.encode("unicode_escape", "surrogatepass").decode()
+    return text.translate(escapes)
 
 
 def one_line(text: str, most: int = 100) -> str:
     """Return `text` on one line of at most `most` characters."""
     flat = visible(" ".join(text.split()))
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
+
+
+def ends_of(text: str) -> tuple[str, str, str]:
+    """Return the beginning of a text longer than `LONGEST`, a note on how much is left out, and the
+    end."""
+    head, tail = text[: LONGEST * 3 // 4], text[-LONGEST // 4 :]
+    return head, f"… {len(text) - len(head) - len(tail):,} characters left out", tail
 
 
 def shortened(text: str) -> str:
@@ -45,4 +50,6 @@ def shortened(text: str) -> str:
 
 def count_of(number: int, noun: str, plural: str = "") -> str:
     """Return "1 task" or "1,234 tasks"."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    if number != 1:
+        noun = plural or f"{noun}s"
+    return f"{number:,} {noun}"

@@ -30,7 +30,9 @@ KINDS: Sequence[str] = get_args(Kind)
 
 def task_order(task: str) -> tuple[int, str]:
     """Return a key that sorts the ids of tasks: numbers by value, then names."""
-    return (int(task), "") if task.isdecimal() else (sys.maxsize, task)
+    if task.isdecimal():
+        return int(task), ""
+    return sys.maxsize, task
 
 
 def counted_turns(episode: Episode) -> list[Turn]:
@@ -72,14 +74,20 @@ def is_refused(turn: Turn) -> bool:
 def limits_hit(turn: Turn) -> set[str]:
     """Return the names of the limits that the action hit; for runs that did not record them, only
     time is known."""
-    return {*turn.limits, *(["time"] if turn.timed_out else [])}
+    limits = set(turn.limits)
+    if turn.timed_out:
+        limits.add("time")
+    return limits
 
 
 def find_repeats(turns: Sequence[Turn]) -> list[bool]:
     """Return, for each turn, whether an earlier turn has the same action, ignoring whitespace."""
-    actions = [None if turn.action is None else " ".join(turn.action.split()) for turn in turns]
-    first = {action: at for at, action in reversed(list(enumerate(actions)))}
-    return [action is not None and first[action] < at for at, action in enumerate(actions)]
+    earlier, repeats = set(), []
+    for turn in turns:
+        words = None if turn.action is None else tuple(turn.action.split())
+        repeats.append(words is not None and words in earlier)
+        earlier.add(words)
+    return repeats
 
 
 def find_recoveries(turns: Sequence[Turn]) -> list[bool]:
@@ -90,9 +98,14 @@ def find_recoveries(turns: Sequence[Turn]) -> list[bool]:
 def count_exploring_first(turns: Sequence[Turn], language: Language) -> int | None:
     """Return the number of exploring actions before the first of another kind; None if there is no
     such action."""
-    kinds = [language.kind(turn.action) for turn in turns if turn.action is not None]
-    known = [kind for kind in kinds if kind is not None]
-    return next((at for at, kind in enumerate(known) if kind != "exploring"), None)
+    count = 0
+    for turn in turns:
+        kind = None if turn.action is None else language.kind(turn.action)
+        if kind == "exploring":
+            count += 1
+        elif kind is not None:
+            return count
+    return None
 
 
 def solving_turn(episode: Episode) -> int | None:
@@ -101,6 +114,7 @@ def solving_turn(episode: Episode) -> int | None:
     if not episode.success:
         return None
     turns = counted_turns(episode)
-    return next(
-        (at for at, turn in enumerate(turns, 1) if turn.score == episode.reward), len(turns)
-    )
+    for number, turn in enumerate(turns, 1):
+        if turn.score == episode.reward:
+            return number
+    return len(turns)

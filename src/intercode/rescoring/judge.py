@@ -18,23 +18,23 @@ import json
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from string import Template
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from intercode.env import InterCodeEnv
 from intercode.errors import StoreError, UsageError
 from intercode.models import Model
+from intercode.options import Settings
 from intercode.rescoring.rescore import options_of, rebuild, require_data, require_same, taken_from
 from intercode.runner.episode_model import EpisodeModel
 from intercode.runner.reply_cache import ReplyCache
 from intercode.runs.store import alone_in, read_inside, storage_faults, stream_run, write_whole
 from intercode.runs.trust import require_trust
 from intercode.submission import answer_in, is_submission, submitted_word
-from intercode.types import Episode, Turn
+from intercode.types import Episode
 
 LONGEST = 8000
 """The most characters of a text that a judge reads. A longer text, or one that the agent did not
@@ -44,8 +44,7 @@ _INSTRUCTIONS = Template(Path(__file__).with_suffix(".txt").read_text("utf-8"))
 Opinion = Literal["same", "different"]
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeVerdict:
+class JudgeVerdict(NamedTuple):
     """A judge's opinion: `says` is None if the reply has another form; `reply` is None if the model
     was not asked."""
 
@@ -83,10 +82,11 @@ def judge_run(
     with alone_in(Path(run)):
         verdicts = list(_verdicts(Path(run), then, ambiguous, model, force, world))
         # earlier verdicts of this judge are replaced; those of others stay unless they are damaged
-        others: list[JudgeVerdict] = []
+        stored = verdicts
         with suppress(StoreError):
-            others = [verdict for verdict in read_verdicts(run) if verdict.judge != model.name]
-        lines = "".join(json.dumps(asdict(verdict)) + "\n" for verdict in [*others, *verdicts])
+            earlier = read_verdicts(run)
+            stored = [verdict for verdict in earlier if verdict.judge != model.name] + verdicts
+        lines = "".join(json.dumps(verdict._asdict()) + "\n" for verdict in stored)
         with storage_faults(Path(run)):
             write_whole(Path(run) / "judged" / "verdicts.jsonl", lines)
     return verdicts
@@ -104,18 +104,20 @@ def summary(
         "episodes": len(successes),
         "solved": sum(successes),
         "ambiguous": len(verdicts),
-        **{opinion: says[opinion] for opinion in ("same", "different", "none")},
-        "judged": [asdict(verdict) for verdict in verdicts],
+        "same": says["same"],
+        "different": says["different"],
+        "none": says["none"],
+        "judged": [verdict._asdict() for verdict in verdicts],
     }
 
 
 def _verdicts(
     run: Path,
-    then: Mapping[str, Any],
+    then: Settings,
     ambiguous: Iterable[Episode],
     model: Model,
     force: bool,
-    options: Mapping[str, Any],
+    options: Settings,
 ) -> Iterator[JudgeVerdict]:
     factory = rebuild(run, str(then["env"]), options, "exact")
     require_same(then, factory.facts(), force)
@@ -125,54 +127,44 @@ def _verdicts(
     word = hashlib.sha256(mark.encode()).hexdigest()[: len(mark)]
     instructions = _INSTRUCTIONS.substitute(mark=mark, word=word)
     cache, replies = ReplyCache(run / "judged" / "replies.jsonl"), dict[str, str]()
+    opinions: dict[str, Opinion] = {f"{word} same": "same", f"{word} different": "different"}
     with closing(factory()) as env:
         for episode in ambiguous:
             task = tasks[episode.task]
             env.reset(options={"task": task.id})
             observation, *_, info = env.step(task.gold)
-            answer, question = _answer(episode, env), None
+            answer, reply = _answer(episode, env), None
             if answer is not None and len(observation) <= LONGEST and not info["truncated_output"]:
                 parts = {
                     "The task": task.query,
                     "The right answer": observation,
                     "The answer to judge": answer,
                 }
-                question = "\n\n".join(
-                    f"{name}:\n{mark}\n{text.replace(mark, '')}\n{mark}"
-                    for name, text in parts.items()
-                )
-            if question and question not in replies:
-                messages = [
-                    {"role": "system", "content": instructions},
-                    {"role": "user", "content": question},
-                ]
-                replies[question] = EpisodeModel(model, cache=cache).complete(messages).text
-            reply = replies[question] if question else None
-            opinions: dict[str, Opinion] = {
-                f"{word} same": "same",
-                f"{word} different": "different",
-            }
-            yield JudgeVerdict(
-                episode.task, episode.epoch, model.name, opinions.get((reply or "").strip()), reply
-            )
+                texts = []
+                for name, text in parts.items():
+                    texts.append(f"{name}:\n{mark}\n{text.replace(mark, '')}\n{mark}")
+                question = "\n\n".join(texts)
+                if question not in replies:
+                    messages = [
+                        {"role": "system", "content": instructions},
+                        {"role": "user", "content": question},
+                    ]
+                    replies[question] = EpisodeModel(model, cache=cache).complete(messages).text
+                reply = replies[question]
+            says = opinions.get((reply or "").strip())
+            yield JudgeVerdict(episode.task, episode.epoch, model.name, says, reply)
 
 
 def _answer(episode: Episode, env: InterCodeEnv) -> str | None:
     """Return the submitted answer, or the last output before it; None if that is too long, or the
     record does not contain all of it."""
     answer = answer_in(submitted_word(env.submission, episode.line[-1].action or ""))
-    truncated = False
     if not answer:
-        last = next(
-            (
-                turn
-                for turn in reversed(episode.line)
-                if not is_submission(turn.action, env.submission)
-            ),
-            Turn(),
-        )
-        answer, truncated = last.observation, last.truncated_output
-    return None if truncated or len(answer) > LONGEST else answer
+        answer = ""
+        for turn in episode.line:
+            if not is_submission(turn.action, env.submission):
+                answer = None if turn.truncated_output else turn.observation
+    return None if answer is None or len(answer) > LONGEST else answer
 
 
 def mark_of(folder: Path) -> str:
@@ -185,11 +177,9 @@ def mark_of(folder: Path) -> str:
     path = folder / "mark"
     with storage_faults(folder.parent):
         folder.mkdir(exist_ok=True)
-        mark = (
-            read_inside(folder.parent, folder.name, path.name).decode("ascii", "replace")
-            if path.exists()
-            else ""
-        )
+        mark = ""
+        if path.exists():
+            mark = read_inside(folder.parent, folder.name, path.name).decode("ascii", "replace")
         if not re.fullmatch("[0-9a-f]{32}", mark):
             mark = secrets.token_hex(16)
             write_whole(path, mark)
@@ -200,9 +190,11 @@ def read_verdicts(run: str | Path) -> list[JudgeVerdict]:
     """Return the kept verdicts of a run; none if it was never judged. Raises `StoreError` for a
     damaged file."""
     file = Path(run) / "judged" / "verdicts.jsonl"
+    content = b""
     try:
         with storage_faults(Path(run)):
-            content = read_inside(Path(run), "judged", "verdicts.jsonl") if file.exists() else b""
-            return [JudgeVerdict(**json.loads(line)) for line in content.splitlines()]
+            if file.exists():
+                content = read_inside(Path(run), "judged", "verdicts.jsonl")
+        return [JudgeVerdict(**json.loads(line)) for line in content.splitlines()]
     except (ValueError, TypeError, RecursionError) as error:
         raise StoreError(f"{file} is damaged ({error}); judge the run again") from error

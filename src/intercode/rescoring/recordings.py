@@ -12,18 +12,18 @@ setting):
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from intercode.agents import SUBMIT
 from intercode.agents.code import unfenced
 from intercode.doors import part
 from intercode.errors import DataError, UsageError
-from intercode.options import split_agent
+from intercode.options import Settings, split_agent
 from intercode.reading import LARGEST, parse_json, present, read_text
 from intercode.runs.store import stream_run
 from intercode.types import Episode, Task
@@ -35,7 +35,7 @@ class Recording:
     observation is cut."""
 
     path: str
-    settings: Mapping[str, Any]
+    settings: Settings
     episodes: Sequence[Episode]
     shortened: bool = False
 
@@ -46,8 +46,7 @@ class Recording:
     @cached_property
     def _places(self) -> tuple[dict[str, int], dict[str, int]]:
         """The place of the first episode of each task, and of each query."""
-        by_task: dict[str, int] = {}
-        by_query: dict[str, int] = {}
+        by_task, by_query = dict[str, int](), dict[str, int]()
         for place, episode in enumerate(self.episodes):
             by_task.setdefault(episode.task, place)
             by_query.setdefault(episode.query, place)
@@ -78,8 +77,9 @@ class Recording:
         require_executable(self.path, self.settings)
         episode = self.find(task)
         actions = [turn.action for turn in episode.line]
-        submits = episode.reward is None and self.protocol == SUBMIT and actions[-1:] != [SUBMIT]
-        return [*actions, SUBMIT] if submits else actions
+        if episode.reward is None and self.protocol == SUBMIT and actions[-1:] != [SUBMIT]:
+            actions.append(SUBMIT)
+        return actions
 
 
 def load_recording(path: str | Path) -> Recording:
@@ -94,25 +94,21 @@ def load_recording(path: str | Path) -> Recording:
         settings, episodes, shortened = recorded
         return Recording(str(path), settings, episodes, shortened)
     settings, episodes = stream_run(path)
-    if unknown := [
-        key
-        for key in ("env", "reward", "session", "engine")
-        if not isinstance(settings.get(key) or "", str)
-    ]:
-        raise DataError(f"{path / 'run.json'} is not a run's: {unknown[0]} is not text")
+    for key in ("env", "reward", "session", "engine"):
+        if not isinstance(settings.get(key) or "", str):
+            raise DataError(f"{path / 'run.json'} is not a run's: {key} is not text")
     if settings.get("protocol") not in ("submit", "paper", None):
         raise DataError(
             f"{path / 'run.json'} is not a run's: the protocol {settings['protocol']!r} is unknown"
         )
-    first = [
-        place
-        for place, episode in enumerate(episodes)
-        if episode.reward is not None and episode.epoch == 0
-    ]
+    first = []
+    for place, episode in enumerate(episodes):
+        if episode.reward is not None and episode.epoch == 0:
+            first.append(place)
     return Recording(str(path), settings, episodes.at(first), shortened=True)
 
 
-def require_executable(path: object, settings: Mapping[str, Any]) -> None:
+def require_executable(path: object, settings: Settings) -> None:
     """Raise `UsageError` for a recording of a command-line agent, which acts by itself."""
     if split_agent(str(settings.get("agent")))[1].startswith("exec:"):
         raise UsageError(
@@ -120,8 +116,7 @@ def require_executable(path: object, settings: Mapping[str, Any]) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Predictions:
+class Predictions(NamedTuple):
     """The predicted action of each task; None where there is none."""
 
     path: str
@@ -145,18 +140,15 @@ def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
     prediction of one of `tasks`.
     """
     records = _read_predictions(path)
-    if all(isinstance(record, dict) for _, record in records):
-        actions = _by_id(records)
-    elif len(records) == len(tasks):
-        actions = {
-            task.id: _action(where, task.id, record)
-            for task, (where, record) in zip(tasks, records, strict=True)
-        }
-    else:
-        raise DataError(
-            f"{path} has {len(records)} lines for {len(tasks)} tasks; "
-            "give one action per line, or JSONL with ids"
-        )
+    if (actions := _by_id(records)) is None:
+        if len(records) != len(tasks):
+            raise DataError(
+                f"{path} has {len(records)} lines for {len(tasks)} tasks; "
+                "give one action per line, or JSONL with ids"
+            )
+        actions = {}
+        for task, (where, record) in zip(tasks, records, strict=True):
+            actions[task.id] = _action(where, task.id, record)
     if strangers := sorted(set(actions) - {task.id for task in tasks}):
         raise DataError(
             f"{path} predicts task {strangers[0]!r}, which is not among these tasks; "
@@ -167,10 +159,9 @@ def load_predictions(path: str | Path, tasks: Sequence[Task]) -> Predictions:
 
 def predicted_tasks(path: str | Path) -> list[str]:
     """Return the ids in a file of predictions; `UsageError` if they are without ids."""
-    records = _read_predictions(path)
-    if not all(isinstance(record, dict) for _, record in records):
+    if (actions := _by_id(_read_predictions(path))) is None:
         raise UsageError(f"{path} has no ids: --only-predicted needs records with a task")
-    return list(_by_id(records))
+    return list(actions)
 
 
 def _read_predictions(path: str | Path) -> list[tuple[str, Any]]:
@@ -182,23 +173,25 @@ def _read_predictions(path: str | Path) -> list[tuple[str, Any]]:
         with suppress(ValueError, RecursionError):
             records = json.loads(text)
             return [(f"{path}, record {n}", record) for n, record in enumerate(records, 1)]
-    lines = text.removesuffix("\n").split("\n")
-    first = next(filter(str.strip, lines), "")
-    numbered = [(f"{path}, line {n}", line) for n, line in enumerate(lines, 1)]
+    lines, predictions = text.removesuffix("\n").split("\n"), list[tuple[str, Any]]()
     # a plain action may begin with a brace too
-    if not first.replace(" ", "").lstrip().startswith('{"'):
-        return [(where, line.strip()) for where, line in numbered]
-    return [
-        (where, parse_json(line, path, number))
-        for number, (where, line) in enumerate(numbered, 1)
-        if line.strip()
-    ]
+    first = next(filter(str.strip, lines), "").replace(" ", "").lstrip()
+    for number, line in enumerate(lines, 1):
+        where = f"{path}, line {number}"
+        if not first.startswith('{"'):
+            predictions.append((where, line.strip()))
+        elif line.strip():
+            predictions.append((where, parse_json(line, path, number)))
+    return predictions
 
 
 _EXPECTED = 'an object {"task": …, "action": …} is expected (--data names a file of tasks)'
 
 
-def _by_id(records: Sequence[tuple[str, Any]]) -> dict[str, str | None]:
+def _by_id(records: Sequence[tuple[str, Any]]) -> dict[str, str | None] | None:
+    """Return the action of each task; None if not all records are objects."""
+    if not all(isinstance(record, dict) for _, record in records):
+        return None
     actions: dict[str, str | None] = {}
     for where, record in records:
         try:

@@ -8,14 +8,15 @@ digits.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from intercode.agents import replay as replay_agent
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.errors import SandboxError, UsageError
+from intercode.factory import EnvFactory
 from intercode.plugins import load_plugin
 from intercode.rescoring.recordings import Recording, load_recording
 from intercode.rescoring.rescore import (
@@ -47,10 +48,9 @@ def replay(
     be executed.
     """
     by_id = {task.id: task for task in tasks}
-    order = {task.id: place for place, task in enumerate(tasks)}
     counts: Counter[str] = Counter()
     failed: list[Episode] = []
-    disagreements: list[dict[str, Any]] = []
+    by_task: dict[str, list[dict[str, Any]]] = {task.id: [] for task in tasks}
 
     def compare(now: Episode) -> None:
         if on_episode:
@@ -58,36 +58,12 @@ def replay(
         if now.error:
             failed.append(now)
             return
-        then, again = recording.find(by_id[now.task]), list(now.turns)
+        then = recording.find(by_id[now.task])
         counts["scored"] += then.reward is not None
         counts["solved_then"] += then.success
         counts["solved_now"] += now.success
-        # a turn without code keeps the score of the turn before
-        if recording.settings.get("keeps_reward"):
-            for place in range(1, len(again)):
-                if not again[place].action:
-                    again[place] = replace(again[place], score=again[place - 1].score)
-        for number, (old, new) in enumerate(zip(then.line, again, strict=False)):
-            counts["turns"] += 1
-            # the observation of a turn without code is a note of the agent or the driver
-            noted = old.action is None
-            counts["observations_equal"] += noted or old.observation == new.observation
-            if then.reward is None:
-                continue
-            counts["compared"] += 1
-            before, after = old.score or 0.0, new.score or 0.0
-            if abs(before - after) <= TOLERANCE:
-                counts["agree"] += 1
-            else:
-                row = {
-                    "task": now.task,
-                    "turn": number,
-                    "recorded": before,
-                    "replayed": after,
-                    "action": new.action,
-                }
-                # a key of the first release, always null
-                disagreements.append({**row, "cause": None})
+        keeps_reward = bool(recording.settings.get("keeps_reward"))
+        by_task[now.task] = list(_disagreements(then, now, keeps_reward, counts))
 
     evaluate(
         make_env,
@@ -102,17 +78,49 @@ def replay(
             f"{len(failed)} episodes could not be re-executed; task {failed[0].task}: "
             f"{failed[0].error}"
         )
+    agreement = recorded = None
+    if counts["scored"]:
+        agreement = counts["agree"] / max(1, counts["compared"])
+        recorded = counts["solved_then"] / counts["scored"]
     return {
         "turns": counts["turns"],
         "agree": counts["agree"],
-        "agreement": counts["agree"] / max(1, counts["compared"]) if counts["scored"] else None,
+        "agreement": agreement,
         "observations_equal": counts["observations_equal"],
-        "recorded_success_rate": (
-            counts["solved_then"] / counts["scored"] if counts["scored"] else None
-        ),
+        "recorded_success_rate": recorded,
         "replayed_success_rate": counts["solved_now"] / max(1, len(tasks)),
-        "disagreements": sorted(disagreements, key=lambda row: (order[row["task"]], row["turn"])),
+        "disagreements": list(chain.from_iterable(by_task.values())),
     }
+
+
+def _disagreements(
+    then: Episode, now: Episode, keeps_reward: bool, counts: Counter[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each turn with another score, and count those that agree. `keeps_reward`: a
+    turn without code keeps the score of the turn before."""
+    score = None
+    for number, (old, new) in enumerate(zip(then.line, now.turns, strict=False)):
+        if new.action or number == 0 or not keeps_reward:
+            score = new.score
+        counts["turns"] += 1
+        # the observation of a turn without code is a note of the agent or the driver
+        is_note = old.action is None
+        counts["observations_equal"] += is_note or old.observation == new.observation
+        if then.reward is None:
+            continue
+        counts["compared"] += 1
+        before, after = old.score or 0.0, score or 0.0
+        if abs(before - after) <= TOLERANCE:
+            counts["agree"] += 1
+            continue
+        yield {
+            "task": now.task,
+            "turn": number,
+            "recorded": before,
+            "replayed": after,
+            "action": new.action,
+            "cause": None,  # a key of the first release, always null
+        }
 
 
 def prepare_replay(
@@ -127,29 +135,30 @@ def prepare_replay(
     folder.
     """
     recording = load_recording(log)
-    given = {**options, "env": env, "reward": reward}
-    if (env := env or recording.settings.get("env")) is None:
+    then, given = recording.settings, {**options, "env": env, "reward": reward}
+    if (env := env or then.get("env")) is None:
         raise UsageError(f"{log} does not say its environment; name it with --env")
-    is_log = "keeps_reward" in recording.settings
-    then = {} if is_log else options_of({**recording.settings, "env": env}, options)
-    how = {**then, **options, "protocol": recording.protocol}
-    if engine := how.get("engine") or recording.settings.get("engine"):
+    if "keeps_reward" in then:  # a log of InterCode v1
+        then = {"session": "stateless", "reward": "paper", **then}
+        how = options
+    else:
+        how = {**options_of({**then, "env": env}, options), **options}
+    how["protocol"] = recording.protocol
+    if engine := how.get("engine") or then.get("engine"):
         how["engine"] = engine
-    how["session"] = options.get("session") or recording.settings.get(
-        "session", "stateless" if is_log else None
-    )
-    recorded = recording.settings.get("reward", "paper" if is_log else None)
-    require_trust(
-        recording.settings, taken_from({**how, "env": env, "reward": recorded}, given), trust=trust
-    )
-    require_data(recording.settings, how)
+    how["session"] = options.get("session") or then.get("session")
+    recorded = then.get("reward")
+    taken = taken_from({**how, "env": env, "reward": recorded}, given)
+    require_trust(then, taken, trust=trust)
+    require_data(then, how)
     view = View() if recording.shortened else View(head=None)
-    if reward is None and recorded:
-        reward = load_plugin(recorded, "reward") if ":" in recorded else recorded
+    if reward is None:
+        reward = recorded
+        if recorded and ":" in recorded:
+            reward = load_plugin(recorded, "reward")
     factory = prepare(env, reward=reward, max_turns=None, keep_going=True, view=view, **how)
-    if "data_digest" in recording.settings:
-        digest = factory.facts().get("data_digest")
-        require_same(recording.settings, {"data_digest": digest}, force=False)
+    if "data_digest" in then:
+        require_same(then, {"data_digest": factory.facts().get("data_digest")}, force=False)
     factory = with_submission(environment_class(env).submission_under(recorded), factory)
     tasks = [task for task in factory.tasks if recording.has(task)]
     if not recording.episodes:

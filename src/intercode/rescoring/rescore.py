@@ -16,16 +16,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from intercode.agents import SUBMIT
 from intercode.agents import replay as replay_agent
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import environment_class, known_options, prepare
 from intercode.errors import DataError, UsageError
+from intercode.factory import EnvFactory
+from intercode.options import Settings
 from intercode.reading import present
 from intercode.rescoring.recordings import Recording, require_executable
 from intercode.runner.run import evaluate
@@ -39,30 +41,6 @@ KEPT_SETTINGS = ("protocol", "session", "tell", "submits")
 """Options that keep the run's values."""
 DATA = ("data_digest", "assets_digest")
 """Facts that `force` does not override: with other data, these are not the run's tasks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rescored:
-    """An episode with its new score. `differs` is the first turn, from 0, whose observation is not
-    the recorded one."""
-
-    episode: Episode
-    before: Episode
-    how: str
-    differs: int | None = None
-
-    def row(self) -> dict[str, Any]:
-        then, now = self.before, self.episode
-        return {
-            "task": now.task,
-            "epoch": now.epoch,
-            "how": self.how,
-            "recorded": then.reward,
-            "reward": now.reward,
-            "success": now.success,
-            "differs": self.differs,
-            "error": now.error,
-        }
 
 
 class Rescoring:
@@ -82,9 +60,9 @@ class Rescoring:
         **given: Any,
     ) -> None:
         then, self.episodes = stream_run(run)
-        if missing_keys := sorted({"env", "agent"} - then.keys()):
+        if lacking := sorted({"env", "agent"} - then.keys()):
             raise UsageError(
-                f"{run} does not say its {' and '.join(missing_keys)}: it cannot be scored again"
+                f"{run} does not say its {' and '.join(lacking)}: it cannot be scored again"
             )
         require_executable(run, then)
         if then.get("reward") is None:
@@ -98,11 +76,11 @@ class Rescoring:
         require_trust(then, {"env": self.env, **taken_from(options, given)}, trust=trust)
         require_data(then, options)
         self.signs = trust or may_be_signed(then)
-        named = environment_class(self.env).rewards
-        old_reward = then["reward"] if then.get("reward") in named else reward
+        env_class = environment_class(self.env)
+        old_reward = then["reward"] if then["reward"] in env_class.rewards else reward
         require_same(then, rebuild(run, self.env, options, old_reward).facts(), force)
-        played_for = then.get("played_for", then.get("reward"))
-        self._submission = environment_class(self.env).submission_under(played_for)
+        played_for = then.get("played_for", then["reward"])
+        self._submission = env_class.submission_under(played_for)
         self.factory = with_submission(self._submission, rebuild(run, self.env, options, reward))
         self.config = {
             **then,
@@ -110,8 +88,9 @@ class Rescoring:
             "data_from": options.get("data"),
             "rescored_from": str(run),
             "played_for": played_for,
-            **({"values": False} if "values" in then else {}),
         }
+        if "values" in then:
+            self.config["values"] = False
         self._protocol = then.get("protocol", SUBMIT)
         self._tasks = {task.id: task for task in self.factory.tasks}
         if missing := sorted({episode.task for episode in self.episodes} - set(self._tasks)):
@@ -123,42 +102,42 @@ class Rescoring:
     def run(
         self, store: RunStore, *, workers: int, tick: Callable[[Episode], None]
     ) -> list[dict[str, Any]]:
-        """Return a row for each episode, in the order of the data. Each episode that `store` lacks
-        is added to it as soon as it has its score.
+        """Return a row for each episode, in the order of the data: `how` it got its score, and the
+        first turn, from 0, whose observation `differs` from the recorded one. Each episode that
+        `store` lacks is added to it as soon as it has its score.
 
         `tick` is called with each of those.
         """
-        done: list[dict[str, Any]] = []
-        left: dict[int, list[int]] = {}
-        stored = store.episodes()
-        places = {
-            (episode.task, episode.epoch): place
-            for place, episode in enumerate(stored)
-            if episode.reward is not None
-        }
+        rows: list[dict[str, Any]] = []
+        to_execute: dict[int, list[int]] = {}
+        stored, places = store.episodes(), dict[tuple[str, int], int]()
+        for place, episode in enumerate(stored):
+            if episode.reward is not None:
+                places[episode.task, episode.epoch] = place
 
-        def note(entry: Rescored) -> None:
-            if entry.how != "earlier":
-                store.append(entry.episode)
-                tick(entry.episode)
-            done.append(entry.row())
+        def note(now: Episode, then: Episode, how: str, differs: int | None = None) -> None:
+            if how != "earlier":
+                store.append(now)
+                tick(now)
+            rows.append(_row(now, then, how, differs))
 
         for number, episode in enumerate(self.episodes):
-            if (place := places.get((episode.task, episode.epoch))) is not None:
-                note(Rescored(stored[place], episode, "earlier"))
+            if (episode.task, episode.epoch) in places:
+                note(stored[places[episode.task, episode.epoch]], episode, "earlier")
             elif episode.reward is None:
-                note(Rescored(episode, episode, "kept"))
+                note(episode, episode, "kept")
             elif episode.ended == "agent_fault" or (
                 self._protocol == SUBMIT and not any(map(self._submits, episode.line))
             ):
-                note(Rescored(_with_score(episode, Score(0.0, False)), episode, "observed"))
+                note(_with_score(episode, Score(0.0, False)), episode, "observed")
             else:
-                left.setdefault(episode.epoch, []).append(number)
-        for _, numbers in sorted(left.items()):
+                to_execute.setdefault(episode.epoch, []).append(number)
+        for _, numbers in sorted(to_execute.items()):
             recording = Recording(self._run, {}, self.episodes.at(numbers))
 
             def compare(again: Episode, recording: Recording = recording) -> None:
-                note(self._compared(again, recording.find(self._tasks[again.task])))
+                then = recording.find(self._tasks[again.task])
+                note(self._scored(again, then), then, "executed", self._difference(again, then))
 
             evaluate(
                 self.factory,
@@ -169,56 +148,61 @@ class Rescoring:
                 collect=False,
             )
         order = {task: place for place, task in enumerate(self._tasks)}
-        return sorted(done, key=lambda row: (order[row["task"]], row["epoch"]))
+        return sorted(rows, key=lambda row: (order[row["task"]], row["epoch"]))
 
     def _submits(self, turn: Turn) -> bool:
         return is_submission(turn.action, self._submission)
 
-    def _compared(self, again: Episode, then: Episode) -> Rescored:
+    def _scored(self, again: Episode, then: Episode) -> Episode:
+        """Return an episode with the score that it got when it was executed again."""
         if again.error is not None:
-            failed = replace(
+            return replace(
                 then, reward=None, success=False, parts={}, ended=None, error=again.error
             )
-            return Rescored(failed, then, "executed")
-        scores = {
-            place: turn.score for place, turn in zip(line_of(then.turns), again.turns, strict=False)
-        }
-        turns = tuple(
-            replace(turn, score=scores.get(place)) for place, turn in enumerate(then.turns)
-        )
+        turns = [replace(turn, score=None) for turn in then.turns]
+        for place, turn in zip(line_of(then.turns), again.turns, strict=False):
+            turns[place] = replace(turns[place], score=turn.score)
         now = Score(again.reward or 0.0, again.success, again.parts, again.ambiguous)
-        episode = replace(
-            _with_score(replace(then, turns=turns), now), ended=_end(then, again, self._protocol)
-        )
-        # Feedback to a submission depends on the reward, and the note to a reply without code is
-        # not output: both may differ.
-        pairs = enumerate(zip(then.line, again.turns, strict=False))
-        compared = (
-            (n, old, new)
-            for n, (old, new) in pairs
-            if old.action is not None and not self._submits(old)
-        )
-        differs = next(
-            (number for number, old, new in compared if old.observation != new.observation), None
-        )
-        return Rescored(episode, then, "executed", differs)
+        ended = _end(then, again, self._protocol)
+        return _with_score(replace(then, turns=tuple(turns), ended=ended), now)
+
+    def _difference(self, again: Episode, then: Episode) -> int | None:
+        """Return the first turn whose observation differs. Feedback to a submission depends on the
+        reward, and the note to a reply without code is not output: both may differ."""
+        for number, (old, new) in enumerate(zip(then.line, again.turns, strict=False)):
+            is_output = old.action is not None and not self._submits(old)
+            if is_output and old.observation != new.observation and again.error is None:
+                return number
+        return None
 
 
-def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _row(now: Episode, then: Episode, how: str, differs: int | None) -> dict[str, Any]:
+    return {
+        "task": now.task,
+        "epoch": now.epoch,
+        "how": how,
+        "recorded": then.reward,
+        "reward": now.reward,
+        "success": now.success,
+        "differs": differs,
+        "error": now.error,
+    }
+
+
+def options_of(then: Settings, given: Settings) -> dict[str, Any]:
     """Return the environment's options of a run with settings `then`, without its reward; `given`
     replaces all but `KEPT_SETTINGS`. Raises `UsageError` without data."""
-    options = {
-        name: then.get(name)
-        if name in KEPT_SETTINGS
-        else given.get(name) or (then.get(name) if declaration.recorded else None)
-        for name, (_, declaration, _) in known_options().items()
-        if name != "reward"
-    }
-    options["data"] = given.get("data") or then.get("data_from")
-    if not options["data"]:  # the catalog has it, or the environment brings it
+    options = {}
+    for name, (_, declaration, _) in known_options().items():
+        if name in KEPT_SETTINGS or (declaration.recorded and not given.get(name)):
+            options[name] = then.get(name)
+        else:
+            options[name] = given.get(name)
+    data = given.get("data") or then.get("data_from")
+    if not data:  # the catalog has it, or the environment brings it
         name, env = str(then.get("data") or ""), str(then["env"])
         if name in {entry.name for entry in list_entries()}:
-            options["data"] = name
+            data = name
         elif name and name != f"{env}-starter" and ":" not in env:
             raise UsageError(
                 f"{then['run']} does not say where its data ({name}) are; "
@@ -227,11 +211,13 @@ def options_of(then: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     server = then.get("server")  # the engine's, or a fact of the user's own environment
     if isinstance(server, dict):
         options["engine"] = options["engine"] or server.get("engine")
-    options["sandbox"] = None if then.get("sandbox") == "local" else then.get("sandbox")
+    options |= {"reward": None, "data": data, "sandbox": then.get("sandbox")}
+    if options["sandbox"] == "local":
+        del options["sandbox"]
     return {name: value for name, value in options.items() if value}
 
 
-def require_data(then: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+def require_data(then: Settings, options: Settings) -> None:
     """Raise `UsageError` if the data of a run with settings `then` are not where they were."""
     data = options.get("data")
     if data and data == then.get("data_from") and not present(data):
@@ -241,12 +227,12 @@ def require_data(then: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         )
 
 
-def taken_from(options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def taken_from(options: Settings, given: Settings) -> dict[str, Any]:
     """Return the options that the command line did not give."""
     return {name: value for name, value in options.items() if not given.get(name)}
 
 
-def rebuild(run: str | Path, env: str, options: Mapping[str, Any], reward: str) -> EnvFactory:
+def rebuild(run: str | Path, env: str, options: Settings, reward: str) -> EnvFactory:
     """Return a factory with the data and the world of a run. Raises `UsageError` if they are not
     here."""
     try:
@@ -256,15 +242,15 @@ def rebuild(run: str | Path, env: str, options: Mapping[str, Any], reward: str) 
         raise UsageError(f"the world of {run} cannot be rebuilt here: {error} ({where})") from error
 
 
-def require_same(then: Mapping[str, Any], now: Mapping[str, Any], force: bool) -> None:
+def require_same(then: Settings, now: Settings, force: bool) -> None:
     """Raise `UsageError` if the facts `now` are not those of the run's settings `then`. `force`
     allows all but other data."""
-    facts = {key: value for key, value in json.loads(json.dumps(now)).items() if key != "data"}
-    differing = sorted(key for key, value in facts.items() if then.get(key) != value)
-    differences = "; ".join(
-        f"{key}: {then.get(key)!r:.200} then, {facts[key]!r:.200} now" for key in differing
-    )
-    if set(differing) & set(DATA):
+    differing = {}
+    for key, value in sorted(json.loads(json.dumps(now)).items()):
+        if key != "data" and then.get(key) != value:
+            differing[key] = f"{key}: {then.get(key)!r:.200} then, {value!r:.200} now"
+    differences = "; ".join(differing.values())
+    if differing.keys() & set(DATA):
         raise UsageError(
             f"these are not the data of {then['run']} ({differences}); "
             "give the run's own with --data"

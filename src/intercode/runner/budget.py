@@ -12,8 +12,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from intercode.options import RunOptions
 from intercode.types import Turn, Usage
 
 
@@ -37,12 +38,24 @@ class Budget:
 @dataclass(frozen=True, slots=True)
 class RunLimits:
     """Limits of one episode, `turns` and `episode`, and of the whole `run`. `dialogue` is how many
-    messages after the task are sent to the model."""
+    messages after the task are sent to the model. From `options` the runner reads what concerns it
+    alone."""
 
     turns: int | None = None
     run: Budget = Budget()
     episode: Budget = Budget()
     dialogue: int | None = None
+    options: RunOptions = field(default_factory=RunOptions)
+
+    @classmethod
+    def of(cls, options: RunOptions) -> RunLimits:
+        return cls(
+            options.turns,
+            Budget(options.max_tokens, options.max_cost, options.max_seconds),
+            Budget(options.episode_tokens, options.episode_cost, options.episode_seconds),
+            options.dialogue_limit,
+            options,
+        )
 
 
 class BudgetTracker:

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from intercode.agents.base import SUBMIT, Act, Ask, Close, Fork, Launch, Launched, Step, Strategy
-from intercode.env import NO_VALUE
 from intercode.errors import UsageError
+from intercode.hooks import NO_VALUE
 from intercode.models import Model
 from intercode.plugins import call_plugin, wrong_result
 from intercode.runner.budget import BudgetTracker

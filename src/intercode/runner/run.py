@@ -29,9 +29,9 @@ from types import FrameType
 from typing import Any, Protocol
 
 from intercode.agents.base import Strategy
-from intercode.env import EnvFactory
 from intercode.envs import prepare
 from intercode.errors import IntercodeError, UsageError, did_you_mean
+from intercode.factory import EnvFactory
 from intercode.models import Model
 from intercode.runner.breaker import FAULTS_IN_A_ROW, Breaker
 from intercode.runner.budget import BudgetTracker

@@ -81,15 +81,12 @@ def evaluate(
     """
     from intercode.runs.evaluation import Evaluation
 
-    where = {name: options.pop(name) for name in ("on", "hosts") if name in options}
     evaluation = Evaluation.plan(env, **options)
-    workers = int(options.get("workers", 2))
-    planned = {"env": env, **options}
     with (
-        evaluation.executor(planned, workers=workers, **where) as executor,
-        evaluation.open(out, resume=resume, workers=workers) as run_store,
+        evaluation.executor() as executor,
+        evaluation.open(out, resume=resume) as run_store,
     ):
-        evaluation.run(run_store, workers=workers, executor=executor)
+        evaluation.run(run_store, executor=executor)
         path = run_store.path
     if evaluation.fault:
         raise evaluation.fault

@@ -19,7 +19,7 @@ from typing import Any
 from intercode import __version__
 from intercode.agents import Agent, gold, make_agent
 from intercode.doors import part
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.envs.rewards import NamedReward, reward_name
 from intercode.errors import (
@@ -30,16 +30,16 @@ from intercode.errors import (
     StoreError,
     UsageError,
 )
+from intercode.factory import EnvFactory
 from intercode.models import Model, OpenAIModel, make_model
 from intercode.models.openai_chat import PATIENCE, listed_price, price_table
 from intercode.options import EnvOptions, RunOptions, code_options, split_agent
 from intercode.plugins import attribute_path
 from intercode.reading import present
 from intercode.rescoring.recordings import load_predictions, load_recording
-from intercode.runner.budget import Budget, BudgetTracker, RunLimits
+from intercode.runner.budget import BudgetTracker, RunLimits
 from intercode.runner.provenance import source_digests
 from intercode.runner.run import EpisodeExecutor, evaluate, hosts_here, select
-from intercode.runner.shards import Shard
 from intercode.runs.store import RunStore
 from intercode.tasks import HUB
 from intercode.types import Episode, Task
@@ -54,17 +54,15 @@ _UNLESS = " (one of your own that asks none says so by an attribute needs_model 
 
 @dataclass
 class Evaluation:
-    """A planned run. After `run`, `stopped` names the budget or `fault` is the error that ended it
-    early."""
+    """A planned run; `given` are all options of its plan. After `run`, `stopped` names the budget
+    or `fault` is the error that ended it early."""
 
     factory: EnvFactory
     agent: Agent
     model: Model | None
     config: dict[str, Any]
-    limits: RunLimits
-    epochs: int
-    seed: int
-    shard: Shard | None = None
+    options: RunOptions
+    given: dict[str, Any]
     stopped: str | None = None
     fault: IntercodeError | None = None
 
@@ -119,17 +117,13 @@ class Evaluation:
             "data_from": data if data and (data.startswith(HUB) or present(data)) else None,
             **_digests(env, options, whole.options, model),
         }
-        whole_run = Budget(options.max_tokens, options.max_cost, options.max_seconds)
-        per_episode = Budget(options.episode_tokens, options.episode_cost, options.episode_seconds)
-        limits = RunLimits(options.turns, whole_run, per_episode, options.dialogue_limit)
-        return cls(
-            factory, agent, model, config, limits, options.epochs, options.seed, options.shard
-        )
+        return cls(factory, agent, model, config, options, {"env": env, **given})
 
-    def exclude_broken(self, *, workers: int) -> None:
+    def exclude_broken(self) -> None:
         """Leave out the tasks that `check` calls broken; `excluded` in the settings lists the
         reasons. Call it before `open`."""
-        reasons = broken(cached_check(self.config["env"], self.factory, workers=workers))
+        env, workers = self.config["env"], self.options.workers
+        reasons = broken(cached_check(env, self.factory, workers=workers))
         excluded = {task.id: reasons[task.id] for task in self.tasks if task.id in reasons}
         sound = [task for task in self.tasks if task.id not in excluded]
         if not sound:
@@ -144,11 +138,16 @@ class Evaluation:
     @property
     def planned(self) -> int:
         """Return the number of episodes."""
-        pairs = ((task.id, epoch) for task in self.tasks for epoch in range(self.epochs))
-        return sum(self.shard is None or self.shard.has(*pair) for pair in pairs)
+        shard, epochs = self.options.shard, range(self.options.epochs)
+        pairs = ((task.id, epoch) for task in self.tasks for epoch in epochs)
+        return sum(shard is None or shard.has(*pair) for pair in pairs)
+
+    @property
+    def limits(self) -> RunLimits:
+        return RunLimits.of(self.options)
 
     def open(
-        self, out: str | Path | None, *, resume: bool, workers: int, allow_code_change: bool = False
+        self, out: str | Path | None, *, resume: bool, allow_code_change: bool = False
     ) -> RunStore:
         """Open the run's folder: `out`, or a new one below runs/. Raises as `RunStore.create`."""
         folder = Path(out) if out else new_folder(Path("runs"), self.config["env"], self.agent.name)
@@ -166,26 +165,23 @@ class Evaluation:
             "intercode": __version__,
             **installed,
         }
-        facts = {
+        facts: dict[str, Any] = {
             "run": str(folder),
             "created": started,
-            "workers": workers,
             "git_commit": commit,
             "versions": versions,
-        }
-        facts |= {
             "planned": self.planned,
-            **({"shard_tasks": [task.id for task in self.tasks]} if self.shard else {}),
         }
+        if self.options.shard:
+            facts["shard_tasks"] = [task.id for task in self.tasks]
         return RunStore.create(
             folder, {**self.config, **facts}, resume=resume, allow_code_change=allow_code_change
         )
 
-    def executor(
-        self, options: dict[str, Any], *, workers: int, on: str = "local", hosts: int | None = None
-    ) -> AbstractContextManager[Any]:
+    def executor(self) -> AbstractContextManager[Any]:
         """Return the executor on a cluster or in several processes of this machine, or a context
-        of None if this process plays. `options` are the ones from which the run was planned."""
+        of None if this process plays."""
+        on, hosts, workers = self.options.on, self.options.hosts, self.options.workers
         here = hosts_here(hosts, workers)
         if on != "local":
             if hosts is not None:
@@ -193,7 +189,7 @@ class Evaluation:
         elif here == 1:
             return nullcontext()
         executor: AbstractContextManager[Any] = part("cluster")(
-            here if on == "local" else on, self, options, workers=workers
+            here if on == "local" else on, self, self.given, workers=workers
         )
         return executor
 
@@ -201,7 +197,6 @@ class Evaluation:
         self,
         store: RunStore,
         *,
-        workers: int,
         on_episode: Callable[[Episode], None] | None = None,
         retry_errors: bool = True,
         executor: EpisodeExecutor | None = None,
@@ -215,7 +210,7 @@ class Evaluation:
         tracker, tasks = BudgetTracker(self.limits), self.tasks
         tests = environment_class(self.config["env"]).decided_by
         if self.agent.strategy is gold and tests and (executor is None or executor.here):
-            tasks = with_passing_golds(self.factory, tasks, workers=workers)
+            tasks = with_passing_golds(self.factory, tasks, workers=self.options.workers)
         if isinstance(self.model, OpenAIModel):
             self.model.give_up = tracker.stop_reason
         try:
@@ -225,16 +220,16 @@ class Evaluation:
                 self.model,
                 tasks=tasks,
                 store=store,
-                workers=workers,
-                epochs=self.epochs,
-                seed=self.seed,
+                workers=self.options.workers,
+                epochs=self.options.epochs,
+                seed=self.options.seed,
                 tracker=tracker,
                 on_episode=on_episode,
                 retry_errors=retry_errors,
-                shard=self.shard,
+                shard=self.options.shard,
                 crew=executor,
                 collect=False,
-                values=self.config["values"],
+                values=self.options.values,
             )
         except (SandboxError, ModelError, InternalError) as fault:
             self.fault = fault

@@ -38,7 +38,7 @@ from typing import Any, BinaryIO
 from zlib import crc32
 
 from intercode.errors import DataError
-from intercode.report.analysis import CATEGORIES, Case
+from intercode.report.analysis import CATEGORIES, category_of, executed_turns, values_of
 from intercode.report.summary import EpisodeRow
 from intercode.report.text import one_line
 from intercode.report.transcript import FAILED
@@ -68,8 +68,7 @@ is a digest of what the last action of a solved episode printed, `printed` the d
 outputs of a failed one: for the category "had the answer". All texts but the task's id are cut and
 on one line."""
 
-_RULES = {name: rule for name, (rule, _) in CATEGORIES.items()}
-VERSION = crc32(f"5: {COLUMNS} {_RULES}".encode()) & 0x7FFFFFFF
+VERSION = crc32(f"5: {COLUMNS} {CATEGORIES}".encode()) & 0x7FFFFFFF
 """Marks the content of the index; another column or category makes another version."""
 
 FACETS = ("state", "ended", "category", "hardness", "split")
@@ -286,12 +285,10 @@ class Index:
             last = code_turns(episode)[-1:]
             answer = _digest(last[0].observation) if last and last[0].observation.strip() else None
         elif episode.reward is not None:
-            limit = self._config.get("turns")
-            case = Case.of(episode, limit if isinstance(limit, int) else None)
-            category = case.category
-            may_have_answer = category in _LATER and not case.values
+            category = category_of(self._config, episode)
+            may_have_answer = category in _LATER and not values_of(episode.turns)
             if may_have_answer and self._config.get("epochs", 1) != 1:
-                printed = " ".join(_digest(turn.observation) for turn in case.executed)
+                printed = " ".join(_digest(turn.observation) for turn in executed_turns(episode))
         hardness = (
             levels.get(episode.task)
             if isinstance(levels := self._config.get("hardness"), dict)

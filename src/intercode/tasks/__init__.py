@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from intercode.tasks.catalog import Entry, get, list_entries
 from intercode.tasks.dataset import DataSet, in_split, open_data
-from intercode.tasks.formats import HUB, READERS
+from intercode.tasks.formats import HUB
 from intercode.tasks.loader import Layout, Preprocess, Record, load_tasks
 
 __all__ = [
     "HUB",
-    "READERS",
     "DataSet",
     "Entry",
     "Layout",

@@ -85,26 +85,23 @@ def _read_catalog() -> tuple[str, list[Entry]]:
     """Return the address of the repository, and the data sets."""
     path = Path(os.environ.get("INTERCODE_CATALOG") or CATALOG)
     try:
-        catalog = tomllib.loads(path.read_text(encoding="utf-8"))
-        table = (path.parent / catalog["repository"]["table"]).read_text(encoding="utf-8")
-        rows = [line.split("\t") for line in table.splitlines() if not line.startswith("#")]
-        hashes = {
-            source: (sha256 or blob, int(size) if size else None)
-            for source, size, blob, sha256 in rows
-        }
-        entries = [
-            Entry(
-                **{field: entry[field] for field in ("name", "env", "description", "licence")},
-                count=entry.get("count"),
-                files=tuple(
-                    file
-                    for name, source in entry.get("files", {}).items()
-                    for file in _files(name, source, hashes)
-                ),
-                parts=tuple(entry.get("parts", ())),
+        catalog = tomllib.loads(path.read_text("utf-8"))
+        table = (path.parent / catalog["repository"]["table"]).read_text("utf-8")
+        hashes = {}
+        for line in table.splitlines():
+            if not line.startswith("#"):
+                source, size, blob, sha256 = line.split("\t")
+                hashes[source] = sha256 or blob, int(size) if size else None
+        entries = []
+        for entry in catalog["entry"]:
+            files = list[RemoteFile]()
+            for name, source in entry.get("files", {}).items():
+                files += _files(name, source, hashes)
+            texts = {name: entry[name] for name in ("name", "env", "description", "licence")}
+            parts = tuple(entry.get("parts", ()))
+            entries.append(
+                Entry(**texts, count=entry.get("count"), files=tuple(files), parts=parts)
             )
-            for entry in catalog["entry"]
-        ]
         return catalog["repository"]["address"], entries
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: is not a catalog ({type(error).__name__}: {error})") from error
@@ -114,8 +111,10 @@ def _files(
     name: str, source: str, hashes: Mapping[str, tuple[str, int | None]]
 ) -> Iterator[RemoteFile]:
     """Yield the file `source` of the repository, or all below it if it ends in a slash."""
-    below = [path for path in hashes if source.endswith("/") and path.startswith(source)]
-    for path in below or [source]:
+    paths = [source]
+    if source.endswith("/"):
+        paths = [path for path in hashes if path.startswith(source)] or paths
+    for path in paths:
         target = name + path.removeprefix(source)
         for place in (Path(target), Path(path)):
             if place.is_absolute() or ".." in place.parts:
@@ -144,13 +143,16 @@ def get(name: str, *, source: str | None = None, progress: Progress | None = Non
     and its task is left out. Raises `UsageError` for an unknown name or another file that `source`
     lacks, `DataError` if a file cannot be fetched or is not the published one.
     """
-    entry, folder = find(name), _folder(name)
+    entry = find(name)
+    folder = _folder(name)
     source = (source or os.environ.get("INTERCODE_MIRROR") or _read_catalog()[0]).rstrip("/")
-    total, before = sum(file.bytes or 0 for file in entry.files), 0
+    total = sum(file.bytes or 0 for file in entry.files)
+    before = 0
     for note in (folder / "assets").glob("*.missing"):
         note.unlink()
     for file in entry.files:
-        dest, missing = folder / file.path, _missing_asset(folder, file)
+        dest = folder / file.path
+        missing = _missing_asset(folder, file)
         try:
             if "://" in source:
                 step = progress and partial(_report_file, progress, before, total)
@@ -163,13 +165,13 @@ def get(name: str, *, source: str | None = None, progress: Progress | None = Non
             if missing is None or not is_gone:
                 raise
             missing.parent.mkdir(parents=True, exist_ok=True)
-            missing.write_text(f"its file {dest.name} is not in the repository", encoding="utf-8")
+            missing.write_text(f"its file {dest.name} is not in the repository", "utf-8")
         before += file.bytes or 0
         if progress:
             progress(before, total)
+    for part in entry.parts:
+        get(part, source=source, progress=progress)
     if entry.parts:
-        for part in entry.parts:
-            get(part, source=source, progress=progress)
         with _temporary(folder / JOINED) as temporary:
             temporary.write_bytes(_join(entry))
             temporary.replace(folder / JOINED)
@@ -178,16 +180,19 @@ def get(name: str, *, source: str | None = None, progress: Progress | None = Non
 
 def downloaded(name: str) -> Path | None:
     """Return the folder of a data set if each of its files has the right hash, else None."""
-    entry, folder = find(name), _folder(name)
-    complete = all(
-        digest_of(folder / file.path, file.digest) == file.digest
-        or ((missing := _missing_asset(folder, file)) and missing.is_file())
-        for file in entry.files
-    ) and all(map(downloaded, entry.parts))
-    if complete and entry.parts:
-        tasks = folder / JOINED
-        complete = tasks.is_file() and tasks.read_bytes() == _join(entry)
-    return folder if complete else None
+    entry = find(name)
+    folder = _folder(name)
+    for file in entry.files:
+        missing = _missing_asset(folder, file)
+        is_noted = missing is not None and missing.is_file()
+        if not is_noted and digest_of(folder / file.path, file.digest) != file.digest:
+            return None
+    if not all(map(downloaded, entry.parts)):
+        return None
+    tasks = folder / JOINED
+    if entry.parts and not (tasks.is_file() and tasks.read_bytes() == _join(entry)):
+        return None
+    return folder
 
 
 def _folder(name: str) -> Path:
@@ -197,7 +202,9 @@ def _folder(name: str) -> Path:
 def _missing_asset(folder: Path, file: RemoteFile) -> Path | None:
     """Return the path of a note that a task's asset is unavailable; None for other files."""
     kind, *names = Path(file.path).parts
-    return folder / kind / f"{names[0]}.missing" if kind == "assets" and names else None
+    if kind != "assets" or not names:
+        return None
+    return folder / kind / f"{names[0]}.missing"
 
 
 def _join(entry: Entry) -> bytes:
@@ -205,12 +212,10 @@ def _join(entry: Entry) -> bytes:
     tasks = []
     for part in entry.parts:
         records = json.loads((_folder(part) / "tasks.json").read_bytes())
-        setup = (_folder(part) / "setup.sh").read_text(encoding="utf-8")
+        setup = (_folder(part) / "setup.sh").read_text("utf-8")
         label = part.removeprefix(f"{entry.name}_")
-        tasks += [
-            {"id": f"{label}-{number}", **record, "setup": setup}
-            for number, record in enumerate(records)
-        ]
+        for number, record in enumerate(records):
+            tasks.append({"id": f"{label}-{number}", **record, "setup": setup})
     return json.dumps(tasks, ensure_ascii=False, indent=1).encode()
 
 
@@ -235,7 +240,8 @@ def copy(path: Path, dest: Path, *, digest: str) -> None:
         ) from FileNotFoundError(path)
     with _temporary(dest) as temporary:
         shutil.copyfile(path, temporary)
-        if (actual := digest_of(temporary, digest)) != digest:
+        actual = digest_of(temporary, digest)
+        if actual != digest:
             raise DataError(
                 f"{path}: {_difference(actual, digest)}, so it is not the published file; "
                 "check out the commit that the catalog names, without converting line ends"
@@ -265,8 +271,8 @@ def _temporary(dest: Path) -> Iterator[Path]:
             part.unlink()
 
 
-def _report_file(progress: Progress, before: int, total: int, done: int, _: int) -> None:
-    progress(before + done, total)
+def _report_file(progress: Progress, before: int, total: int, received: int, _: int) -> None:
+    progress(before + received, total)
 
 
 def fetch(
@@ -290,7 +296,8 @@ def fetch(
     """
     if not url.lower().startswith(("http://", "https://")):
         raise UsageError(f"{url}: only http:// and https:// addresses can be fetched")
-    failure, wait = "", 0.0
+    failure = ""
+    wait = 0.0
     for attempt in range(tries):
         if digest_of(dest, digest) == digest:
             return dest
@@ -326,16 +333,18 @@ def _receive(
     """Write what the server sends to `part`. Raises `ConnectionError` if it is shorter than `size`,
     or than the server announced."""
     request = urllib.request.Request(url, headers={"User-Agent": "intercode"})
-    done = 0
+    received = 0
     with urllib.request.urlopen(request, timeout=timeout) as response, part.open("wb") as file:
-        announced = int(response.headers.get("Content-Length") or 0)
-        least, most = (announced, LARGEST) if size is None else (size, size)
+        least = int(response.headers.get("Content-Length") or 0)
+        most = LARGEST
+        if size is not None:
+            least = most = size
         # a longer file is wrong anyway
-        while done <= most and (block := response.read1(2**16)):
+        while received <= most and (block := response.read1(2**16)):
             file.write(block)
-            done += len(block)
+            received += len(block)
             if progress and size is not None:
-                progress(done, size)
+                progress(received, size)
         os.fsync(file.fileno())
-    if done < least:
-        raise ConnectionError(f"cut after {done} of {least} bytes")
+    if received < least:
+        raise ConnectionError(f"cut after {received} of {least} bytes")

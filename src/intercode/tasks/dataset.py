@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,6 +54,14 @@ class DataSet:
     left_out: tuple[Unread, ...] = ()
     """The tasks whose records cannot be read, and why."""
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the task file, or of the records that a class reads itself: paths in
+        records are relative to it."""
+        if self.file is None:
+            return Path()
+        return self.file if present(self.file) == "folder" else self.file.parent
+
 
 def open_data(
     source: str | Path | None,
@@ -77,64 +85,67 @@ def open_data(
     be read, `DataError` if it is malformed.
     """
     names = names or {}
-    load_options = {
+    options = {
         **more,
         "limit": None if split else limit,
         "layouts": () if gold_fields or "query" in names else layouts,
         "gold_fields": tuple(gold_fields or ("gold",)),
         "names": names,
     }
-    data = _open(source, env, load_options)
-    return replace(data, tasks=tuple(in_split(data.tasks, split)[:limit])) if split else data
+    data = _open(source, env, options)
+    if split:
+        data = replace(data, tasks=tuple(in_split(data.tasks, split)[:limit]))
+    return data
 
 
-def _open(source: str | Path | None, env: str, load_options: dict[str, Any]) -> DataSet:
+def _open(source: str | Path | None, env: str, options: dict[str, Any]) -> DataSet:
     if source is None:
         if not present(STARTER / env):
             raise UsageError(
                 f"no starter tasks are shipped for {env!r}; "
                 "name your own with --data FILE or --data DIR"
             )
-        return _open_folder(STARTER / env, f"{env}-starter", load_options)
-    if str(source).startswith(HUB):
-        return _open_published(source, str(source), load_options)
+        return _open_folder(STARTER / env, f"{env}-starter", options)
+    name = str(source)
+    if name.startswith(HUB):
+        return _open_published(source, name, options)
     path = Path(source)
     kind = present(path)
     if kind == "folder":
-        return _open_folder(path, path.resolve().name, load_options)
+        return _open_folder(path, path.resolve().name, options)
     if kind:
-        return _open_file(path, path.stem, load_options)
-    name = str(source)
-    if (language := find(name).env) != env:
+        return _read(path, path.stem, [path], options)
+    language = find(name).env
+    if language != env:
         raise UsageError(f"{name}: these tasks are for {language!r}, not for {env!r}")
     folder = downloaded(name)
     if folder is None:
         raise UsageError(
             f"{name}: is not downloaded, or not all of it; run `intercode data get {name}` first"
         )
-    return _open_folder(folder, name, load_options)
+    return _open_folder(folder, name, options)
 
 
-def _open_folder(folder: Path, name: str, load_options: dict[str, Any]) -> DataSet:
+def _open_folder(folder: Path, name: str, options: dict[str, Any]) -> DataSet:
     def first(*names: str) -> Path | None:
-        for place in (folder / name for name in names):
+        for place in map(folder.joinpath, names):
             if present(place):
                 require_inside(place, folder)
                 return place
         return None
 
-    names = [f"tasks{suffix}{end}" for suffix in SUFFIXES for end in ("", ".gz")]
-    files = [folder / name for name in names if present(folder / name)]
-    if load_options.get("records"):
-        files = [folder]
+    files = [folder]
+    if not options.get("records"):
+        names = [f"tasks{suffix}{end}" for suffix in SUFFIXES for end in ("", ".gz")]
+        files = list(filter(present, map(folder.joinpath, names)))
     if not files:
-        return _open_published(folder, name, load_options)
+        return _open_published(folder, name, options)
     if len(files) > 1:
         raise DataError(
             f"{folder}: has {' and '.join(file.name for file in files)}; keep one of them"
         )
     return replace(
-        _open_file(files[0], name, {**load_options, "root": folder}),
+        _read(files[0], name, files, {**options, "root": folder}),
         tree=first("tree", "tree.tar"),
         setup=first("setup.sh"),
         second_tree=first("second", "second.tar"),
@@ -144,48 +155,50 @@ def _open_folder(folder: Path, name: str, load_options: dict[str, Any]) -> DataS
     )
 
 
-def _open_file(path: Path, name: str, load_options: dict[str, Any]) -> DataSet:
-    tasks, unread = read_tasks(path, **load_options)
-    digest = _digest(_content(path, load_options.get("root")), load_options)
-    return DataSet(name, tuple(tasks), digest, file=path, left_out=tuple(unread))
-
-
-def _open_published(source: str | Path, name: str, load_options: dict[str, Any]) -> DataSet:
+def _open_published(source: str | Path, name: str, options: dict[str, Any]) -> DataSet:
     """Open the data set that is published at a hub, or a folder with a copy of it."""
     files = published_files(source)
     root = Path(os.path.commonpath([file.parent for file in files]))
     records = (record for file in files for _, record in read_file(file, root))
-    path = files[0] if len(files) == 1 else root
-    tasks, unread = read_tasks(path, **{**load_options, "records": lambda _: records})
-    content = b"".join(read_bytes(file, root, most=LARGEST) for file in files)
-    digest = _digest(content, load_options)
-    return DataSet(name, tuple(tasks), digest, file=files[0], left_out=tuple(unread))
+    path = root
+    if len(files) == 1:
+        path = files[0]
+    return _read(path, name, files, {**options, "root": root, "records": lambda _: records})
 
 
-def _digest(content: bytes, load_options: dict[str, Any]) -> str:
-    """Return the digest of the records and of the names of their fields, if these are not ours."""
-    fields = repr(load_options["gold_fields"]) if load_options["gold_fields"] != ("gold",) else ""
-    fields += repr(sorted(load_options["names"].items())) if load_options["names"] else ""
-    return hashlib.sha256(content + fields.encode()).hexdigest()
+def _read(path: Path, name: str, files: Sequence[Path], options: dict[str, Any]) -> DataSet:
+    """Return the data set of the records at a path, whose content is in `files`."""
+    tasks, unread = read_tasks(path, **options)
+    state = hashlib.sha256()
+    for file in files:
+        for piece in _content(file, options.get("root")):
+            state.update(piece)
+    if options["gold_fields"] != ("gold",):
+        state.update(repr(options["gold_fields"]).encode())
+    if options["names"]:
+        state.update(repr(sorted(options["names"].items())).encode())
+    return DataSet(name, tuple(tasks), state.hexdigest(), file=files[0], left_out=tuple(unread))
 
 
-def _content(path: Path, root: Path | None) -> bytes:
-    """Return the bytes of a file, or the names and bytes of all files in a folder."""
+def _content(path: Path, root: Path | None) -> Iterator[bytes]:
+    """Yield the bytes of a file, or the names and bytes of all files in a folder."""
     if present(path) == "file":
-        return read_bytes(path, root, most=LARGEST)
-    pieces = list[bytes]()
+        yield read_bytes(path, root, most=LARGEST)
+        return
     for file in sorted(files_below(path)):
-        pieces.append(str(file.relative_to(path)).encode() + b"\0")
+        yield str(file.relative_to(path)).encode() + b"\0"
         with suppress(DataError):  # a link that leads out, a pipe
-            pieces.append(read_bytes(file, path, most=LARGEST))
-    return b"".join(pieces)
+            yield read_bytes(file, path, most=LARGEST)
 
 
 def in_split(tasks: Sequence[Task], split: str) -> list[Task]:
     """Return the tasks of a split. Raises `UsageError`, which lists the existing splits, if there
     are none."""
-    if chosen := [task for task in tasks if task.split == split]:
-        return chosen
-    splits = sorted({task.split for task in tasks if task.split})
-    there = f"there are {', '.join(splits)}" if splits else "no task has a field `split`"
-    raise UsageError(f"no task has the split {split!r}; {there}")
+    chosen = [task for task in tasks if task.split == split]
+    if not chosen:
+        splits = sorted({task.split for task in tasks if task.split})
+        there = "no task has a field `split`"
+        if splits:
+            there = f"there are {', '.join(splits)}"
+        raise UsageError(f"no task has the split {split!r}; {there}")
+    return chosen

@@ -99,22 +99,27 @@ def _read_json(path: Path, root: Path | None) -> Located:
         yield from _lines(text, path)
         return
     records = parse_json(text, path) if text.strip() else []
-    if isinstance(records, dict) and all(isinstance(value, dict) for value in records.values()):
-        records = [{"id": id, **record} for id, record in records.items()]
     if isinstance(records, dict):
-        lists = [
-            value
-            for value in records.values()
-            if isinstance(value, list) and value and all(isinstance(row, dict) for row in value)
-        ]
-        is_record = len(lists) != 1 or {"query", "gold"} & records.keys()
-        records = [records] if is_record else lists[0]
+        if _are_objects(records.values()):
+            records = [{"id": id, **record} for id, record in records.items()]
+        else:
+            lists = [
+                rows
+                for rows in records.values()
+                if isinstance(rows, list) and rows and _are_objects(rows)
+            ]
+            is_record = len(lists) != 1 or {"query", "gold"} & records.keys()
+            records = [records] if is_record else lists[0]
     if not isinstance(records, list):
         raise DataError(
             f"{path}: expected a list of records, found {kind_of(records)}; put the records in [ ]"
         )
     for number, record in enumerate(records, start=1):
         yield f"record {number}", record
+
+
+def _are_objects(values: Iterable[object]) -> bool:
+    return all(isinstance(value, dict) for value in values)
 
 
 def _read_jsonl(path: Path, root: Path | None) -> Located:
@@ -133,29 +138,21 @@ def _lines(text: str, path: Path) -> Located:
 def _read_csv(path: Path, root: Path | None) -> Located:
     # for the whole process; never lowered
     csv.field_size_limit(max(LARGEST_CSV_FIELD, csv.field_size_limit()))
+    text = _read_text(path, root)
+    delimiter = ","
     header = list[str]()
-    if suffix_of(path) == ".tsv" and _GOLD_AND_DATABASE.match(_read_text(path, root)):
-        yield from _read_golds(path, root)
-        return
-    for line, row in _rows(
-        _read_text(path, root), path, "\t" if suffix_of(path) == ".tsv" else ","
-    ):
+    if suffix_of(path) == ".tsv":
+        delimiter = "\t"
+        if _GOLD_AND_DATABASE.match(text):
+            yield from _read_golds(path, root)
+            return
+    for line, row in _rows(text, path, delimiter):
         if row and not header:
-            header = [name.strip() for name in row]
-            for sign, name in _OTHER_SEPARATORS.items() if len(row) == 1 else ():
-                if sign in row[0]:
-                    raise DataError(
-                        f"{path}: line 1: the fields are separated by {name}; "
-                        "separate them by commas, or by tabs in a .tsv file"
-                    )
-            if twice := sorted({name for name in header if header.count(name) > 1}):
-                raise DataError(
-                    f"{path}: line 1: the header names {', '.join(map(repr, twice))} more than once"
-                )
+            header = _header_of(row, path)
         elif row and len(row) != len(header):
             what = f"{len(row)} fields where the header has {len(header)}"
             why = f"{path}: line {line}: {what}; quote fields that contain commas"
-            if any("\n" in cell for cell in row):  # it may have swallowed other records
+            if "\n" in "".join(row):  # it may have swallowed other records
                 raise DataError(why)
             yield f"line {line}", Unreadable(why)
         elif row:
@@ -163,55 +160,74 @@ def _read_csv(path: Path, root: Path | None) -> Located:
             yield f"line {line}", {name: cell for name, cell in cells if cell}
 
 
+def _header_of(row: Sequence[str], path: Path) -> list[str]:
+    """Return the names of the columns. Raises `DataError` if they are not separated, or one is
+    named twice."""
+    header = list(map(str.strip, row))
+    if len(row) == 1:
+        for sign, name in _OTHER_SEPARATORS.items():
+            if sign in row[0]:
+                raise DataError(
+                    f"{path}: line 1: the fields are separated by {name}; "
+                    "separate them by commas, or by tabs in a .tsv file"
+                )
+    if len(set(header)) < len(header):
+        twice = sorted({name for name in header if header.count(name) > 1})
+        raise DataError(
+            f"{path}: line 1: the header names {', '.join(map(repr, twice))} more than once"
+        )
+    return header
+
+
 def _rows(text: str, path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows with their first lines. If one is not CSV, as in `"a "b" c",d`, the quotes
     within cells are read as text from there on."""
     lines = list(io.StringIO(text, newline=""))
     quote_in_cell = re.compile(rf'(?<=[^{delimiter}"\r\n])"(?=[^{delimiter}"\r\n])')
-    line, skipped, mended = 1, 0, False
+    line, skipped, is_mended = 1, 0, False
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         try:
-            row = next(rows)
-        except StopIteration:
+            for row in rows:
+                yield line, row
+                line = skipped + rows.line_num + 1
             return
         except csv.Error as error:
-            if mended:
+            if is_mended:
                 raise DataError(
                     f"{path}: line {line}: the record from here on is not CSV ({error}); "
                     "is a quote left open?"
                 ) from error
-            skipped, mended = line - 1, True
-            rest = [quote_in_cell.sub('""', text) for text in lines[skipped:]]
-            rows = csv.reader(rest, delimiter=delimiter, strict=True)
-            continue
-        yield line, row
-        line = skipped + rows.line_num + 1
+        skipped = line - 1
+        is_mended = True
+        rest = [quote_in_cell.sub('""', text) for text in lines[skipped:]]
+        rows = csv.reader(rest, delimiter=delimiter, strict=True)
 
 
 def _read_pairs(path: Path, root: Path | None) -> Located:
     golds = path.with_suffix(".cm")
     if not present(golds):
         raise UsageError(f"{path}: holds queries, and there is no {golds.name} with their golds")
-    pair = [_read_text(file, root).splitlines() for file in (path, golds)]
-    if len(pair[0]) != len(pair[1]):
-        raise DataError(f"{path}: {len(pair[0])} lines, but {golds.name} has {len(pair[1])}")
-    for number, (query, gold) in enumerate(zip(*pair, strict=True), start=1):
+    queries = _read_text(path, root).splitlines()
+    answers = _read_text(golds, root).splitlines()
+    if len(queries) != len(answers):
+        raise DataError(f"{path}: {len(queries)} lines, but {golds.name} has {len(answers)}")
+    for number, (query, gold) in enumerate(zip(queries, answers, strict=True), start=1):
         yield f"line {number}", {"query": query, "gold": gold}
 
 
 def _read_golds(path: Path, root: Path | None) -> Located:
     for number, line in enumerate(_read_text(path, root).splitlines(), start=1):
         gold, _, db = line.strip().rpartition("\t")
-        if not gold and db:
+        if gold:
+            query = f"The question of line {number}, which {path.name} does not contain"
+            yield f"line {number}", {"query": query, "gold": gold, "db_id": db.strip()}
+        elif db:
             why = (
                 f"{path}: line {number}: has no tab before the name of a database; in a "
                 f"{suffix_of(path)} file, each line is a gold of SQL, a tab, and that name"
             )
             yield f"line {number}", Unreadable(why)
-        if gold:
-            query = f"The question of line {number}, which {path.name} does not contain"
-            yield f"line {number}", {"query": query, "gold": gold, "db_id": db.strip()}
 
 
 def _read_columns(path: Path, root: Path | None) -> Located:
@@ -270,12 +286,13 @@ def published_files(source: str | Path) -> list[Path]:
     `hf:OWNER/NAME:sanitized/test`. Raises `UsageError` if it fits no files, or several sets of
     them.
     """
+    is_named = str(source).startswith(HUB)
     name, _, split = str(source).removeprefix(HUB).partition(":")
-    if str(source).startswith(HUB):
-        pattern = f"*{'*'.join(split.split('/'))}*"
-        folder = Path(name) if present(name) == "folder" else _fetch(name, pattern)
-    else:
-        folder, pattern = Path(source), "*"
+    folder, pattern, is_fetched = Path(source), "*", False
+    if is_named:
+        pattern = f"*{split.replace('/', '*')}*"
+        is_fetched = present(name) != "folder"
+        folder = _fetch(name, pattern) if is_fetched else Path(name)
     paths = [path for path in sorted(files_below(folder)) if present(path) == "file"]
     places = {path.relative_to(folder).as_posix(): path for path in _of_one_format(paths)}
     chosen = [place for place in places if fnmatch(place, pattern)]
@@ -287,9 +304,8 @@ def published_files(source: str | Path) -> list[Path]:
             f"{source}: holds {len(sets)} sets of records: {', '.join(sets[:20])}; "
             f"choose one with a word of its path, such as {HUB}{name}:test"
         )
-    is_fetched = str(source).startswith(HUB) and present(name) != "folder"
-    listed = [*places] or (_hub_files(name) if is_fetched else [])
-    if others := _sets_of(listed):
+    others = _sets_of(_hub_files(name) if is_fetched and not places else places)
+    if others:
         raise UsageError(
             f"{source}: none of its sets of records has {split!r} in its path; "
             f"there are {', '.join(others[:20])}"
@@ -306,10 +322,11 @@ def _sets_of(places: Iterable[str]) -> list[str]:
 
 
 def _of_one_format(paths: Sequence[Path]) -> list[Path]:
-    by_suffix = {
-        suffix: [path for path in paths if suffix_of(path) == suffix] for suffix in _PUBLISHED
-    }
-    return next(filter(None, by_suffix.values()), [])
+    for suffix in _PUBLISHED:
+        of_suffix = [path for path in paths if suffix_of(path) == suffix]
+        if of_suffix:
+            return of_suffix
+    return []
 
 
 def _fetch(name: str, pattern: str) -> Path:
@@ -340,7 +357,7 @@ def _hub_files(name: str) -> list[str]:
         files = huggingface_hub.list_repo_files(name, repo_type="dataset")
     except (huggingface_hub.errors.HfHubHTTPError, OSError):
         return []
-    return [str(path) for path in _of_one_format([Path(file) for file in files])]
+    return list(map(str, _of_one_format(list(map(Path, files)))))
 
 
 def kind_of(value: object) -> str:

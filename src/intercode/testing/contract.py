@@ -11,10 +11,9 @@ import gc
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
-from itertools import product
 from typing import Any, NoReturn
 
 from gymnasium.utils import env_checker
@@ -24,11 +23,14 @@ from intercode.env import InterCodeEnv, StepResult
 from intercode.errors import DataError, ForkError, SandboxDied, SandboxError, UsageError
 from intercode.types import Score
 from intercode_sandbox.client import GuestSandbox
-from intercode_sandbox.contract import raises, same
+from intercode_sandbox.contract import failure, raises, same
 
 Make = Callable[[], InterCodeEnv]
+_NOTHING = Score(0.0, False)
+_PLANTED = "a fault that the check put here"
 _FACTS = ("exit_code", "timed_out", "truncated_output", "session_lost")
-_RESETS = 5
+# The seeds of successive resets.
+_SEEDS = (7, None, None, None, None)
 
 
 def check_env(make: Make, *, tasks: int | None = 3) -> None:
@@ -38,43 +40,48 @@ def check_env(make: Make, *, tasks: int | None = 3) -> None:
     golds of the first `tasks` tasks are played, or of all tasks if that is None. Raises
     `UsageError` if `make` does not return an environment.
     """
-    env = make() if callable(make) else None
+    env: object = None
+    problem = f"is {make!r:.60}"
+    if callable(make):
+        env = make()
+        problem = f"makes {env!r:.60}"
     if not isinstance(env, InterCodeEnv):
-        given = f"makes {env!r:.60}" if callable(make) else f"is {make!r:.60}"
         raise UsageError(
             "check_env takes a function that makes an InterCodeEnv at each call, "
-            f"or what intercode.prepare gives; this {given}"
+            f"or what intercode.prepare gives; this {problem}"
         )
     with suppress(Exception):  # clauses test how it closes
         env.close()
-    broken: list[str] = []
-    for clause in (*_CLAUSES, *_SCORING):
-        try:
-            clause(*((make, tasks) if clause in _SCORING else (make,)))
-        except Exception as error:  # an environment of the user's own may raise anything
-            name, promise = clause.__name__.strip("_"), " ".join(str(clause.__doc__).split())
-            broken.append(f"  - {promise} [{name}] {type(error).__name__}: {error}")
+    broken = ""
+    for clause in _CLAUSES:
+        broken += failure(clause, make)
+    for scoring in _SCORING:
+        broken += failure(scoring, make, tasks)
     if broken:
-        raise AssertionError("the environment breaks its contract:\n" + "\n".join(broken))
+        raise AssertionError(f"the environment breaks its contract:{broken}")
 
 
 def _play(env: InterCodeEnv, strategy: Strategy, task: int = 0) -> list[tuple[str, StepResult]]:
     """Return the actions that the strategy took, each with its result."""
     env.reset(options={"task": task})
-    flow, steps, answer = strategy(env.task, env.protocol), list[tuple[str, StepResult]](), None
+    flow, answer, over = strategy(env.task, env.protocol), None, False
+    steps = []
     with suppress(StopIteration):
-        while not (answer and (answer.terminated or answer.truncated)):
+        while not over:
             move = flow.send(answer)
-            assert isinstance(move, Act) and move.action is not None  # noqa: PT018
-            observation, reward, terminated, truncated, info = step = env.step(move.action)
-            steps.append((move.action, step))
+            assert isinstance(move, Act)
+            action = str(move.action)
+            observation, reward, terminated, truncated, info = step = env.step(action)
+            steps.append((action, step))
             answer = Step(observation, float(reward), terminated, truncated, info)
+            over = terminated or truncated
     return steps
 
 
 def _gold_actions(make: Make) -> list[str]:
-    with closing(make()) as env:
-        return [action for action, _ in _play(env, gold)]
+    with make() as env:
+        steps = _play(env, gold)
+    return [action for action, _ in steps]
 
 
 # -- the clauses -----------------------------------------------------------------------------------
@@ -82,7 +89,7 @@ def _gold_actions(make: Make) -> list[str]:
 
 def _passes_gymnasiums_checker(make: Make) -> None:
     """gymnasium: its own checker passes."""
-    with closing(make()) as env, warnings.catch_warnings():
+    with make() as env, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         env_checker.check_env(env, skip_render_check=True)
 
@@ -90,14 +97,14 @@ def _passes_gymnasiums_checker(make: Make) -> None:
 def _resets_to_the_task(make: Make) -> None:
     """reset: a task is chosen by its id or its index, info names it, and an unknown task is the
     caller's fault."""
-    with closing(make()) as env:
+    with make() as env:
         last = len(env.tasks) - 1
-        by_index, by_id = (env.reset(options={"task": task}) for task in (last, env.tasks[last].id))
-        same("reset by index and by id", by_index, by_id)
-        same("info['task']", by_id[1].get("task"), env.tasks[last].id)
+        name = env.tasks[last].id
+        by_id = env.reset(options={"task": name})
+        same("reset by index and by id", env.reset(options={"task": last}), by_id)
+        same("info['task']", by_id[1].get("task"), name)
         for task in (last + 1, "no such task"):
-            with raises(f"reset to the task {task!r}", UsageError):
-                env.reset(options={"task": task})
+            raises(f"reset to the task {task!r}", UsageError, env.reset, options={"task": task})
 
 
 def _orders_tasks_by_seed(make: Make) -> None:
@@ -105,33 +112,28 @@ def _orders_tasks_by_seed(make: Make) -> None:
     decides."""
     orders = []
     for _ in range(2):
-        with closing(make()) as env:
-            count = min(_RESETS, len(env.tasks))
-            orders.append(
-                [
-                    env.reset(seed=7 if number == 0 else None)[1].get("task")
-                    for number in range(count)
-                ]
-            )
-    same("the order under the same seed", *orders)
+        with make() as env:
+            seeds = _SEEDS[: len(env.tasks)]
+            orders.append([env.reset(seed=seed)[1].get("task") for seed in seeds])
+    same("the order under the same seed", orders[0], orders[1])
     same("how many different tasks came", len(set(orders[0])), len(orders[0]))
 
 
 def _is_deterministic(make: Make) -> None:
     """step: the same actions from the same start give the same observations, rewards and infos, at
     any time of day."""
-    with closing(make()) as env:
+    with make() as env:
         first = _play(env, gold)
     second = int(time.time())
     while int(time.time()) == second:
         time.sleep(0.02)
-    with closing(make()) as env:
+    with make() as env:
         same("the gold, played again", _play(env, gold), first)
 
 
 def _resets_everything(make: Make) -> None:
     """reset: no state from the last episode is left."""
-    with closing(make()) as fresh, closing(make()) as used:
+    with make() as fresh, make() as used:
         first = _play(used, gold)
         same("the gold, after it was played here before", _play(used, gold), first)
         same("doing nothing, after the gold was played", _play(used, noop), _play(fresh, noop))
@@ -140,7 +142,7 @@ def _resets_everything(make: Make) -> None:
 def _returns_facts(make: Make) -> None:
     """info: every step has exit_code, timed_out, truncated_output, session_lost; the last a Score,
     outcomes and `ended`."""
-    with closing(make()) as env:
+    with make() as env:
         steps = [step for _, step in _play(env, gold)]
     for observation, _, _, _, info in steps:
         same("what info lacks", [fact for fact in _FACTS if fact not in info], [])
@@ -149,67 +151,59 @@ def _returns_facts(make: Make) -> None:
     same("the type of info['score'] at the end", type(info.get("score")), Score)
     json.dumps(info.get("outcomes"), allow_nan=False)
     same("the type of info['outcomes'] at the end", type(info.get("outcomes")), dict)
-    same("info['ended'] at the end", info.get("ended") in ("submit", "solved"), True)
+    same("info['ended'] at the end", info.get("ended") in ("submit", "solved"))
 
 
 def _rewards_by_protocol(make: Make) -> None:
     """step: under submit only the submission earns and ends; under paper each step earns its score,
     and success ends."""
-    with closing(make()) as env:
-        protocol, steps = env.protocol, [step for _, step in _play(env, gold)]
+    with make() as env:
+        protocol = env.protocol
+        steps = [step for _, step in _play(env, gold)]
     for number, (_, reward, terminated, _, info) in enumerate(steps, 1):
         last = number == len(steps)
-        score = (
-            info.get("score", Score(0.0, False))
-            if protocol == "paper" or last
-            else Score(0.0, False)
-        )
-        same(f"reward of step {number}", float(reward), score.reward)
+        earned = 0.0
+        if last or protocol == "paper":
+            earned = info.get("score", _NOTHING).reward
+        same(f"reward of step {number}", float(reward), earned)
         same(f"terminated at step {number}", terminated, last)
 
 
 def _refuses_wrong_order(make: Make) -> None:
     """step: before a reset and after the end it is the caller's fault."""
-    with closing(make()) as env:
-        with raises("step before reset", UsageError):
-            env.step("")
+    with make() as env:
+        raises("step before reset", UsageError, env.step, "")
         _play(env, gold)
-        with raises("step after the end", UsageError):
-            env.step("")
+        raises("step after the end", UsageError, env.step, "")
 
 
 def _refuses_wrong_actions(make: Make) -> None:
     """step: an action that is not text, or contains a NUL, is the caller's fault and costs no
     turn."""
-    with closing(make()) as env:
+    with make() as env:
         env.reset(options={"task": 0})
         for action in (None, b"x", "a\0b", "\ud800"):
-            with raises(f"step({action!r})", UsageError):
-                env.step(action)  # type: ignore[arg-type]
+            raises(f"step({action!r})", UsageError, env.step, action)
         same("turns after that", env.turn, 0)
 
 
 def _counts_its_turns(make: Make) -> None:
     """max_turns: that many steps may be taken; the last is truncated, and the episode is over."""
-    with closing(make()) as env:
+    with make() as env:
         if env.max_turns is None:
             return
         env.reset(options={"task": 0})
         ends = [env.step("")[2:4] for _ in range(env.max_turns)]
-        same(
-            "terminated, truncated of all steps",
-            ends,
-            [(False, False)] * (len(ends) - 1) + [(False, True)],
-        )
-        with raises("step after the last turn", UsageError):
-            env.step("")
+        expected = [(False, False)] * (len(ends) - 1) + [(False, True)]
+        same("terminated, truncated of all steps", ends, expected)
+        raises("step after the last turn", UsageError, env.step, "")
 
 
 def _forks_independently(make: Make) -> None:
     """fork: the copy is in the same state and neither affects the other; state that cannot be
     copied raises ForkError."""
     *before, last = _gold_actions(make)
-    with closing(make()) as env:
+    with make() as env:
         env.reset(options={"task": 0})
         for action in before:
             env.step(action)
@@ -217,7 +211,7 @@ def _forks_independently(make: Make) -> None:
             copy = env.fork()
         except ForkError:
             copy = env.fork(replay=True)
-        with closing(copy):
+        with copy:
             same("task and turns of the copy", (copy.task, copy.turn), (env.task, env.turn))
             copied_step = copy.step(last)
             _play(copy, noop, task=-1 % len(env.tasks))
@@ -228,38 +222,35 @@ def _forks_independently(make: Make) -> None:
 def _raises_faults(make: Make) -> None:
     """faults: an error in the data or a sandbox, also inside execute and score, is raised by step
     and earns nothing."""
-    actions, unnoticed = _gold_actions(make), list[str]()
+    request, golds, unnoticed = GuestSandbox._request, _gold_actions(make), list[str]()
 
-    def fail(
-        sandbox: GuestSandbox, head: dict[str, Any], *more: object, **options: object
-    ) -> NoReturn:
-        failed.append(head["op"])
-        raise SandboxError("a fault that the check put here")
+    def fail(sandbox: GuestSandbox, operation: str, *more: Any, **head: Any) -> NoReturn:
+        refused.append(operation)
+        raise SandboxError(_PLANTED)
 
     def call_without_sandboxes(method: Callable[..., Any], *arguments: object) -> Any:
-        original = GuestSandbox._request
-        setattr(GuestSandbox, "_request", fail)  # noqa: B010
+        GuestSandbox._request = fail  # type: ignore[method-assign,assignment]
         try:
             return method(*arguments)
         finally:
-            setattr(GuestSandbox, "_request", original)  # noqa: B010
+            GuestSandbox._request = request  # type: ignore[method-assign]
 
-    for hook, fault in product(("execute", "score"), (SandboxError, DataError, None)):
-        *before, last = actions if hook == "score" else actions[:1]
-        failed: list[str] = []
-        with closing(make()) as env:
-            env.reset(options={"task": 0})
-            for action in before:
-                env.step(action)
-            if fault:
-                setattr(env, hook, partial(_raise, fault("a fault that the check put here")))
-                with raises(f"a {fault.__name__} in {hook}", fault):
+    for hook, actions in (("execute", golds[:1]), ("score", golds)):
+        *before, last = actions
+        for fault in (SandboxError, DataError, None):
+            refused: list[str] = []
+            with make() as env:
+                env.reset(options={"task": 0})
+                for action in before:
+                    env.step(action)
+                if fault:
+                    setattr(env, hook, partial(_raise, fault(_PLANTED)))
+                    raises(f"a {fault.__name__} in {hook}", fault, env.step, last)
+                    continue
+                setattr(env, hook, partial(call_without_sandboxes, getattr(env, hook)))
+                with suppress(SandboxError):
                     env.step(last)
-                continue
-            setattr(env, hook, partial(call_without_sandboxes, getattr(env, hook)))
-            with suppress(SandboxError):
-                env.step(last)
-                unnoticed += [f"{request} under {hook}" for request in failed]
+                    unnoticed += [f"{operation} under {hook}" for operation in refused]
     same("what failed in the sandbox and did not come out", unnoticed, [])
 
 
@@ -267,7 +258,7 @@ def _blames_the_agent(make: Make) -> None:
     """faults: an agent that breaks its sandbox earns 0, and the episode ends with `ended`
     agent_fault."""
     first, *_ = _gold_actions(make)
-    with closing(make()) as env:
+    with make() as env:
         env.reset(options={"task": 0})
 
         def die(action: str) -> NoReturn:
@@ -276,11 +267,8 @@ def _blames_the_agent(make: Make) -> None:
 
         env.execute = die  # type: ignore[method-assign]
         _, reward, terminated, _, info = env.step(first)
-        same(
-            "reward, terminated, ended",
-            (float(reward), terminated, info.get("ended")),
-            (0.0, True, "agent_fault"),
-        )
+        end = float(reward), terminated, info.get("ended")
+        same("reward, terminated, ended", end, (0.0, True, "agent_fault"))
 
 
 def _raise(error: Exception, *_: object) -> NoReturn:
@@ -293,15 +281,14 @@ def _closes_twice(make: Make) -> None:
     env.reset(options={"task": 0})
     env.close()
     env.close()
-    for what, use in (("reset", env.reset), ("step", partial(env.step, ""))):
-        with raises(f"{what} after close", UsageError):
-            use()
+    raises("reset after close", UsageError, env.reset)
+    raises("step after close", UsageError, env.step, "")
 
 
 def _ends_its_sandboxes(make: Make) -> None:
     """close: no sandbox of the environment is left."""
     before = _open_sandboxes()
-    with closing(make()) as env:
+    with make() as env:
         _play(env, gold)
     same("sandboxes that are open after it", len(_open_sandboxes() - before), 0)
 
@@ -326,21 +313,18 @@ def _gold_solves(make: Make, tasks: int | None) -> None:
 
 def _noop_fails(make: Make, tasks: int | None) -> None:
     """score: doing nothing succeeds on no task."""
-    same(
-        "tasks where it does",
-        [(task, score.reward) for task, score in _scores(make, noop, tasks) if score.success],
-        [],
-    )
+    solved = [(task, score.reward) for task, score in _scores(make, noop, tasks) if score.success]
+    same("tasks where it does", solved, [])
 
 
 def _scores(make: Make, strategy: Strategy, tasks: int | None) -> Iterator[tuple[str, Score]]:
-    with closing(make()) as env:
+    with make() as env:
         for number, task in list(enumerate(env.tasks))[:tasks]:
             *_, (_, (_, _, _, _, info)) = _play(env, strategy, number)
-            yield task.id, info.get("score", Score(0.0, False))
+            yield task.id, info.get("score", _NOTHING)
 
 
-_CLAUSES: Sequence[Callable[..., None]] = (
+_CLAUSES = (
     _passes_gymnasiums_checker,
     _resets_to_the_task,
     _orders_tasks_by_seed,
@@ -357,4 +341,4 @@ _CLAUSES: Sequence[Callable[..., None]] = (
     _closes_twice,
     _ends_its_sandboxes,
 )
-_SCORING: Sequence[Callable[..., None]] = (_gold_solves, _noop_fails)
+_SCORING = (_gold_solves, _noop_fails)

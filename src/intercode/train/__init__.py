@@ -18,19 +18,22 @@ tasks to a rising curve.
 
 from __future__ import annotations
 
-from intercode.runs.segments import Segment, segments_of
-from intercode.train.chat import Chat, hf_chat
-from intercode.train.dealing import Sampler
-from intercode.train.grouping import advantages, by_group, groups, shaped, tree_advantages
-from intercode.train.jobs import Job, Rollout
-from intercode.train.lent import LentEpisode
-from intercode.train.pool import RolloutPool, rollout
-from intercode.train.sampling import RolloutLimits
-from intercode.train.stats import PoolStats
-from intercode.train.tree import Node, Tree
-
-__all__ = [
-    "Chat", "Job", "LentEpisode", "Node", "PoolStats", "Rollout", "RolloutLimits", "RolloutPool",
-    "Sampler", "Segment", "Tree", "advantages", "by_group", "groups", "hf_chat", "rollout",
-    "segments_of", "shaped", "tree_advantages",
-]  # fmt: skip
+from intercode.runs.segments import Segment as Segment
+from intercode.runs.segments import segments_of as segments_of
+from intercode.train.chat import Chat as Chat
+from intercode.train.chat import hf_chat as hf_chat
+from intercode.train.dealing import Sampler as Sampler
+from intercode.train.grouping import advantages as advantages
+from intercode.train.grouping import by_group as by_group
+from intercode.train.grouping import groups as groups
+from intercode.train.grouping import shaped as shaped
+from intercode.train.grouping import tree_advantages as tree_advantages
+from intercode.train.jobs import Job as Job
+from intercode.train.jobs import Rollout as Rollout
+from intercode.train.lent import LentEpisode as LentEpisode
+from intercode.train.pool import RolloutPool as RolloutPool
+from intercode.train.pool import rollout as rollout
+from intercode.train.sampling import RolloutLimits as RolloutLimits
+from intercode.train.stats import PoolStats as PoolStats
+from intercode.train.tree import Node as Node
+from intercode.train.tree import Tree as Tree

@@ -17,7 +17,6 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal
 
@@ -44,10 +43,8 @@ class Pace:
     """The durations of the last calls of `generate`, and of acting."""
 
     def __init__(self) -> None:
-        self._calls = deque[tuple[int, float]](maxlen=32)
-        self._acting = deque[float](maxlen=8)
-        self._waits = deque[float](maxlen=16)
-        self._number = 0
+        self._calls, self._number = deque[tuple[int, float]](maxlen=32), 0
+        self._acting, self._waits = deque[float](maxlen=8), deque[float](maxlen=16)
 
     def note_call(self, size: int, seconds: float) -> None:
         """Note a call of `generate` with `size` prompts."""
@@ -90,23 +87,18 @@ class Pace:
         return max(SHORTEST, 2 * statistics.median(self._waits), self.fixed() or 0.0)
 
 
-@dataclass
 class Batches:
     """Calls `generate` in one thread with the questions of all episodes that wait."""
 
-    generate: Generate
-    pace: Pace
-    wait: Wait = "auto"
-    inbox: queue.SimpleQueue[Question | None] = field(default_factory=queue.SimpleQueue)
-    """Questions; None says that an episode has ended."""
-    _late: int = 0
-    """Episodes that the last call did not wait for, though it should have."""
-    _answered: int = 0
-    """Size of the last call; 0 before the first, while all episodes begin."""
-
-    def __post_init__(self) -> None:
-        if self.wait not in ("auto", "half", "all"):
-            raise UsageError(f"wait is {self.wait!r}; it must be auto, half or all")
+    def __init__(self, generate: Generate, pace: Pace, wait: Wait = "auto") -> None:
+        if wait not in ("auto", "half", "all"):
+            raise UsageError(f"wait is {wait!r}; it must be auto, half or all")
+        self.generate, self.pace, self.wait = generate, pace, wait
+        self.inbox = queue.SimpleQueue[Question | None]()
+        """Questions; None says that an episode has ended."""
+        self._late = self._answered = 0
+        """Episodes that the last call did not wait for, though it should have; and its size, 0
+        before the first, while all episodes begin."""
 
     def serve(self, playing: Callable[[], int], stop: Callable[[str], None]) -> None:
         """Generate until no episode is playing. After an error, call `stop`, let the episodes end,
@@ -117,20 +109,16 @@ class Batches:
         """
         failure: BaseException | None = None
         while playing():
-            batch: list[Question] = []
-            replies: list[Sampled] = []
+            batch, replies = list[Question](), list[Sampled]()
             try:
                 self._collect(batch, playing)
-            except BaseException as error:  # Ctrl-C
-                failure = failure or error
-            try:
                 if batch and failure is None:
                     started = time.perf_counter()
                     answer_of_all = self.generate([prompt for prompt, _ in batch])
                     self.pace.note_call(len(batch), time.perf_counter() - started)
                     replies = require_sampled(answer_of_all, len(batch))
-            except BaseException as error:
-                failure = error
+            except BaseException as error:  # of `generate`, or Ctrl-C
+                failure = failure or error
             for number, (_, answer) in enumerate(batch):
                 if failure is None:
                     answer.set_result(replies[number])
@@ -152,7 +140,9 @@ class Batches:
             expected = episodes - self._late
             if batch and len(batch) >= (expected if to_all else (expected + 1) // 2):
                 break
-            timeout = max(0.0, latest + patience - time.monotonic()) if batch else None
+            timeout: float | None = None
+            if batch:
+                timeout = max(0.0, latest + patience - time.monotonic())
             try:
                 items = [self.inbox.get(timeout=timeout)]
             except queue.Empty:

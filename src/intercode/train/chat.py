@@ -140,6 +140,7 @@ class _TemplateChat:
     def __init__(self, tokenizer: Any, template: str | None, keep_thoughts: bool) -> None:
         self._tokenizer, self._template, self._lock = tokenizer, template, threading.Lock()
         self.keep_thoughts, self.folds = keep_thoughts, False
+        self.tools: Sequence[Tool] = ()
         self._special = frozenset(tokenizer.all_special_ids)
         self._control = _control_tokens(tokenizer)
         self._with_tools: dict[str, _TemplateToolChat] = {}
@@ -163,19 +164,22 @@ class _TemplateChat:
         return self._with_tools[key]
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
-        return self.ids(self.render(messages))
+        return self.ids(self.render(messages, tools=self.tools))
 
     def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
         new, end = self.rest(messages, known)
-        # the policy may have sampled the end of its turn itself
-        return ids + (end[1:] if end and ids[-1:] == end[:1] else new)
+        if end and ids[-1:] == end[:1]:  # the policy has sampled the end of its turn itself
+            new = end[1:]
+        return ids + new
 
     def rest(self, messages: Sequence[Message], known: int) -> tuple[list[int], list[int]]:
         """Return the ids after the reply `messages[known - 1]`; and the same from the end of the
         turn on, without the white space that a template may write before it (Llama 2)."""
         text = self.text_after({"role": "assistant", "content": _REPLY}, messages, known)
         new, end = self.ids(text), self.ids(text.lstrip())
-        return new, end if self._special.intersection(end[:1]) else new
+        if not self._special.intersection(end[:1]):
+            end = new
+        return new, end
 
     def text_after(self, reply: Message, messages: Sequence[Message], known: int) -> str:
         """Return what the template writes after `_REPLY` in `reply`, which replaces
@@ -188,10 +192,11 @@ class _TemplateChat:
         while ids and ids[-1] in self._special:
             ids.pop()
         with self._lock:  # special tokens in the middle stay: they may mark reasoning
-            text: str = self._tokenizer.decode(
-                ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
+            return str(
+                self._tokenizer.decode(
+                    ids, skip_special_tokens=False, clean_up_tokenization_spaces=False
+                )
             )
-        return text
 
     def require_prefixes(self) -> None:
         """Raise `UsageError` unless `append` continues what the template renders."""
@@ -207,11 +212,13 @@ class _TemplateChat:
                 "give hf_chat a template that does"
             )
         if change := self._change(prompt, written, self.keep_thoughts):
-            helps = reply and not self.keep_thoughts and not self._change(prompt, written, True)
-            advice = ", or keep_thoughts=True, so that replies stay as sampled" if helps else ""
+            expected, after = change
+            advice = ""
+            if reply and not self.keep_thoughts and not self._change(prompt, written, True):
+                advice = ", or keep_thoughts=True, so that replies stay as sampled"
             raise UsageError(
                 "the chat template does not keep prefixes: after the next message, "
-                f"it renders {change[0]!r} as {change[1]!r}; "
+                f"it renders {expected!r} as {after!r}; "
                 f"give hf_chat a template that only appends{advice}"
             )
         if not reply:
@@ -223,15 +230,17 @@ class _TemplateChat:
     def _change(self, prompt: str, written: str, keep_thoughts: bool) -> tuple[str, str] | None:
         """Return where a prompt with its reply is rendered differently when a message follows, as
         two pieces of text; None if nowhere. Then `written` stands before the reply."""
-        blank = written.removeprefix(prompt)
-        start = _bare(prompt) if keep_thoughts else prompt + ("" if blank.strip() else blank)
+        start, blank = prompt, written.removeprefix(prompt)
+        if not blank.strip():
+            start += blank
         for reply in _REPLIES:
-            expected = start if keep_thoughts else start + reply
+            expected = _bare(prompt) if keep_thoughts else start + reply
             after = self.render([*_OPENING, {**_ANSWER, "content": reply}, _NEXT])
             if not after.startswith(expected):
-                pairs = enumerate(zip(expected, after, strict=False))
-                common = next((at for at, (a, b) in pairs if a != b), len(after))
-                around = slice(max(0, common - 20), common + 20)
+                at = 0
+                while after[at : at + 1] == expected[at]:
+                    at += 1
+                around = slice(max(0, at - 20), at + 20)
                 return expected[around], after[around]
         return None
 
@@ -240,19 +249,25 @@ class _TemplateChat:
     ) -> str:
         """Return the text of a conversation, with a `_CUT` in each forged control token; `opening`:
         and the opening of a reply."""
-        options: dict[str, Any] = {"chat_template": self._template} if self._template else {}
-        options |= {"tools": list(tools)} if tools else {}
+        options: dict[str, Any] = {}
+        if self._template:
+            options["chat_template"] = self._template
+        if tools:
+            options["tools"] = list(tools)
         if self.folds and [message["role"] for message in messages[:2]] == ["system", "user"]:
-            first, second = (message["content"] for message in messages[:2])
-            messages = [{**messages[1], "content": f"{first}\n\n{second}"}, *messages[2:]]
-        safe = [
-            {**message, "content": self._control.sub(rf"\g<0>{_CUT}", content)}
-            if message["role"] != "assistant" and isinstance(content := message.get("content"), str)
-            else _with_objects(message)
-            for message in messages
-        ]
+            system, user, *following = messages
+            text = f"{system['content']}\n\n{user['content']}"
+            messages = [{**user, "content": text}, *following]
+        safe = []
+        for message in messages:
+            content = message.get("content")
+            if message["role"] == "assistant" or not isinstance(content, str):
+                message = _with_objects(message)
+            else:
+                message = {**message, "content": self._control.sub(rf"\g<0>{_CUT}", content)}
+            safe.append(message)
         try:
-            text: str = self._tokenizer.apply_chat_template(
+            rendered: str = self._tokenizer.apply_chat_template(
                 safe, tokenize=False, add_generation_prompt=opening, **options
             )
         except Exception as error:  # from the template, which is the user's
@@ -260,40 +275,35 @@ class _TemplateChat:
                 f"the chat template cannot render a conversation ({error}); "
                 "give hf_chat another template"
             ) from error
-        return text
+        return rendered
 
     def ids(self, text: str) -> list[int]:
+        ids = []
         with self._lock:
-            return [
-                token
-                for part in text.split(_CUT)
-                for token in self._tokenizer.encode(part, add_special_tokens=False)
-            ]
+            for part in text.split(_CUT):
+                ids += self._tokenizer.encode(part, add_special_tokens=False)
+        return ids
 
 
-class _TemplateToolChat:
+class _TemplateToolChat(_TemplateChat):
     """A chat of a template that renders `tools`."""
 
     def __init__(self, chat: _TemplateChat, tools: Sequence[Tool]) -> None:
-        self._chat, self._tools, self.end_ids = chat, tools, chat.end_ids
+        vars(self).update(vars(chat))
+        self.tools, self._most = tools, None
         self._form = self._require_tools()
-        self._most = None
         try:
-            chat.render([*_OPENING, {**_CALL, "tool_calls": _CALL["tool_calls"] * 2}])
+            self.render([*_OPENING, {**_CALL, "tool_calls": _CALL["tool_calls"] * 2}])
         except UsageError:
             self._most = 1
 
-    def encode(self, messages: Sequence[Message]) -> list[int]:
-        return self._chat.ids(self._chat.render(messages, tools=self._tools))
-
     def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
         if not messages[known - 1].get("tool_calls"):
-            return self._chat.append(ids, messages, known)
-        new = self._chat.ids(self._text_after_call(messages, known))
-        return ids + (new[1:] if ids[-1:] == new[:1] else new)
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        return self._chat.decode(token_ids)
+            return super().append(ids, messages, known)
+        new = self.ids(self._text_after_call(messages, known))
+        if ids[-1:] == new[:1]:
+            new = new[1:]
+        return ids + new
 
     def split(self, text: str) -> tuple[str, tuple[ToolCall, ...]]:
         text, calls = read_calls(text, self._form)
@@ -302,21 +312,21 @@ class _TemplateToolChat:
     def _text_after_call(self, messages: Sequence[Message], known: int) -> str:
         """Return what the template writes from the end of the reply `messages[known - 1]`, which
         has calls, on."""
-        text = self._chat.text_after(_CALL, messages, known)
-        return text[text.index(self._chat.end) :]
+        text = self.text_after(_CALL, messages, known)
+        return text[text.index(self.end) :]
 
     def _require_tools(self) -> str:
         """Return the form in which the template writes calls. Raises `UsageError` unless it renders
         tools and calls, and `append` continues what it renders."""
         advice = "give hf_chat another template, or choose an agent that writes code as text"
-        render, tools = self._chat.render, self._tools
+        render, tools = self.render, self.tools
         prompt = render(_OPENING, tools=tools)
         if prompt == render(_OPENING):
             raise UsageError(f"the chat template does not render tools; {advice}")
         called = [*_OPENING, _CALL, _RESULT]
         text = render(called, tools=tools)
-        start = _bare(prompt) if self._chat.keep_thoughts else prompt
-        written, end, _ = text.removeprefix(start).partition(self._chat.end)
+        start = _bare(prompt) if self.keep_thoughts else prompt
+        written, end, _ = text.removeprefix(start).partition(self.end)
         if not (text.startswith(start) and end and _REPLY in written):
             raise UsageError(f"the chat template does not render tool calls after tools; {advice}")
         longer = _squeezed(render([*called, _CALL, _RESULT], tools=tools))
@@ -345,12 +355,12 @@ def _with_objects(message: Message) -> Message:
         return message
     calls = []
     for call in message["tool_calls"]:
-        function = call["function"]
         arguments: Any = None
         with suppress(ValueError, RecursionError):
-            arguments = json.loads(function["arguments"])
-        arguments = arguments if isinstance(arguments, dict) else {}
-        calls.append({**call, "function": {**function, "arguments": arguments}})
+            arguments = json.loads(call["function"]["arguments"])
+        if not isinstance(arguments, dict):
+            arguments = {}
+        calls.append({**call, "function": {**call["function"], "arguments": arguments}})
     return {**message, "tool_calls": calls}
 
 
@@ -370,10 +380,11 @@ def _control_tokens(tokenizer: Any) -> re.Pattern[str]:
     These are all tokens that were added to the vocabulary, except spaces and single characters:
     tokenizers do not mark all of them as special, for example `<think>` and `<｜User｜>`.
     """
-    added = [token.content for token in tokenizer.added_tokens_decoder.values()]
-    tokens = [text for text in added if len(text.strip()) > 1]
-    if not tokens:
+    firsts, rests = set[str](), set[str]()
+    for token in tokenizer.added_tokens_decoder.values():
+        if len(token.content.strip()) > 1:
+            firsts.add(re.escape(token.content[0]))
+            rests.add(re.escape(token.content[1:]))
+    if not firsts:
         return re.compile("(?!)")
-    firsts = "".join(sorted({re.escape(text[0]) for text in tokens}))
-    rests = "|".join(sorted({re.escape(text[1:]) for text in tokens}))
-    return re.compile(f"[{firsts}](?={rests})")
+    return re.compile(f"[{''.join(sorted(firsts))}](?={'|'.join(sorted(rests))})")

@@ -11,7 +11,7 @@ from intercode.errors import UsageError
 from intercode.options import RunOptions
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @shared.env_argument
 @shared.world()
 @click.option(
@@ -61,10 +61,6 @@ def serve(
     deal: int | None,
     host: str,
     port: int,
-    turns: int,
-    context: int | None,
-    reply_tokens: int | None,
-    reply_seconds: float | None,
     **options: Any,
 ) -> None:
     """Play rollouts of ENV for a trainer that asks over HTTP.
@@ -83,35 +79,35 @@ def serve(
 
     try:
         from intercode.cli import web
-        from intercode.train.service import Models, Service
+        from intercode.train.service import Service
     except ImportError as error:
         raise shared.lacks_viewer("`serve`", error) from error
     if not base_url and not allow_base_url:
         raise UsageError("name a model server: --base-url URL, or --allow-base-url URL")
-    settings = {
-        "temperature": options.pop("temperature"),
-        "max_tokens": reply_tokens,
-        "timeout": reply_seconds,
-        "logprobs": True,
-        "context": context,
-        **{name: options.pop(name) for name in ("request", "no_system", "keep_reasoning")},
-    }
-    given = os.environ.get("INTERCODE_SERVE_TOKEN")
-    token = given or secrets.token_urlsafe(24)
+    limits = {name: options.pop(name) for name in ("turns", "reply_tokens", "context")}
+    model_options = {"logprobs": True, "timeout": options.pop("reply_seconds")}
+    for name in ("temperature", "request", "no_system", "keep_reasoning"):
+        model_options[name] = options.pop(name)
+    set_token = os.environ.get("INTERCODE_SERVE_TOKEN")
+    token = set_token or secrets.token_urlsafe(24)
     service = Service(
         env,
         prepare(env, **with_room(env, agents, options)),
         list(dict.fromkeys(agents)) or ["try_again"],
-        Models(base_url, allow_base_url, settings),
         token,
+        base_url=base_url,
+        allowed=allow_base_url,
+        options=model_options,
         envs=envs,
         queue=queue,
-        limits=RolloutLimits(turns=turns, reply_tokens=reply_tokens, context=context),
+        limits=RolloutLimits(**limits),
         deal=deal,
     )
 
     def tell(address: str) -> None:
-        click.echo(f"serve: {address}" + ("" if given else f"\ntoken: {token}"))
+        click.echo(f"serve: {address}")
+        if not set_token:
+            click.echo(f"token: {token}")
 
     with closing(service), shared.listening_at(host, port):
         web.run(service.app(), host, port, tell)

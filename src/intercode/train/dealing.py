@@ -17,15 +17,16 @@ import json
 import math
 import os
 import random
-import statistics
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from intercode.env import EnvFactory
 from intercode.errors import DataError, UsageError
+from intercode.factory import EnvFactory
 from intercode.reading import read_json
 from intercode.train.grouping import EQUAL
 from intercode.train.jobs import Job, Rollout
@@ -48,22 +49,12 @@ Signal = Literal["mixed", "solved", "failed", "lost"]
 """The result of a group: rewards differ, all succeeded, none did, or no rollout has a reward."""
 
 
-@dataclass
-class Rate:
-    """Successes among rollouts, of which old ones count less: half of it after `window` others."""
+class Rate(NamedTuple):
+    """Successes among rollouts, as they counted when the rollout number `at` was noted."""
 
     wins: float = 0.0
     plays: float = 0.0
     at: int = 0
-
-    def faded(self, now: int, window: int) -> tuple[float, float]:
-        """Return successes and rollouts as they count now."""
-        factor = 0.5 ** ((now - self.at) / window)
-        return self.wins * factor, self.plays * factor
-
-    def note(self, win: float, now: int, window: int) -> None:
-        wins, plays = self.faded(now, window)
-        self.wins, self.plays, self.at = wins + win, plays + 1, now
 
 
 @dataclass(frozen=True)
@@ -115,15 +106,15 @@ class Sampler:
         if not all(0 <= weight < math.inf for weight in self._weights) or not sum(self._weights):
             raise UsageError("give each environment a weight; none is negative, and not all are 0")
         self.keep, self.window, self.seed = keep, window, seed
-        self._sources = [
-            _entries(number, _tasks(source)) for number, (source, _) in enumerate(mixture)
-        ]
+        self._sources = list[list[_Entry]]()
+        for number, (source, _) in enumerate(mixture):
+            tasks: Any = getattr(source, "tasks", source)
+            self._sources.append(_entries(number, tasks))
         if not all(self._sources):
             raise UsageError("an environment of the mixture has no tasks")
-        self._rates: dict[str, Rate] = {}
-        self._open: dict[int, _Entry] = {}
+        self._rates, self._open = dict[str, Rate](), dict[int, _Entry]()
         self._groups = self._rollouts = 0
-        self._last_batch: dict[str, float] = {}
+        self._last_batch = dict[str, float]()
 
     def deal(self, groups: int, size: int) -> list[Job]:
         """Return the jobs of `groups` groups, `size` jobs for each, in the order of their
@@ -160,8 +151,9 @@ class Sampler:
                 continue
             self._rollouts += 1
             for name in (entry.name, entry.kind, entry.level):
-                rate = self._rates.setdefault(name, Rate())
-                rate.note(float(rollout.episode.success), self._rollouts, self.window)
+                wins, plays = self._counts(name)
+                wins += rollout.episode.success
+                self._rates[name] = Rate(wins, plays + 1, self._rollouts)
         for group in list(self._open)[:-REMEMBERED]:
             del self._open[group]
 
@@ -181,49 +173,55 @@ class Sampler:
         mixed so far. If there are still too few, flat groups complete the batch, and then groups
         without a reward. All results are noted.
         """
-        played: list[tuple[Signal, list[Rollout]]] = []
-        asked = groups
+        mixed, flat, lost = list[list[Rollout]](), list[list[Rollout]](), list[list[Rollout]]()
+        places = {"mixed": mixed, "solved": flat, "failed": flat, "lost": lost}
+        solved, asked = 0, groups
         for _ in range(max(1, rounds)):
             jobs = self.deal(asked, size)
-            rollouts = sorted(fill(jobs), key=lambda rollout: (rollout.group, rollout.seed))
+            rollouts = sorted(fill(jobs), key=attrgetter("group", "seed"))
             if len(rollouts) != len(jobs):
                 raise UsageError(f"fill returned {len(rollouts)} rollouts for {len(jobs)} jobs")
             self.note(rollouts)
-            by_group: dict[int, list[Rollout]] = {}
-            for rollout in rollouts:
-                by_group.setdefault(rollout.group, []).append(rollout)
-            played += [(signal_of(group), group) for group in by_group.values()]
-            count = Counter(signal for signal, _ in played)
-            if count["mixed"] >= groups:
+            for _, rollouts_of_group in groupby(rollouts, attrgetter("group")):
+                group = list(rollouts_of_group)
+                signal = signal_of(group)
+                solved += signal == "solved"
+                places[signal].append(group)
+            played = len(mixed) + len(flat) + len(lost)
+            if len(mixed) >= groups:
                 break
-            missing = (groups - count["mixed"]) * len(played) / max(count["mixed"], 1)
+            missing = (groups - len(mixed)) * played / max(len(mixed), 1)
             asked = math.ceil(min(missing, groups))
         self._last_batch = {
-            "groups_played": len(played) / groups,
-            "mixed_groups": count["mixed"] / len(played),
-            "solved_groups": count["solved"] / len(played),
-            "batch_mixed": min(1.0, count["mixed"] / groups),
+            "sampler/groups_played": played / groups,
+            "sampler/mixed_groups": len(mixed) / played,
+            "sampler/solved_groups": solved / played,
+            "sampler/batch_mixed": min(1.0, len(mixed) / groups),
         }
         # flat groups in the order in which they were dealt, so that neither kind is preferred
-        played.sort(key=lambda pair: (pair[0] != "mixed", pair[0] == "lost"))
-        return [rollout for _, group in played[:groups] for rollout in group]
+        return list(chain.from_iterable([*mixed, *flat, *lost][:groups]))
 
     def numbers(self) -> dict[str, float]:
         """Return figures for a log: shares of the last batch, and for each family its pass rate,
         its highest open level, and the share of its tasks whose pass rate is within `keep`."""
-        numbers = {f"sampler/{name}": value for name, value in self._last_batch.items()}
-        families: dict[str, list[_Entry]] = {}
-        for entry in (entry for entries in self._sources for entry in entries):
-            families.setdefault(entry.level.rpartition("/")[0], []).append(entry)
+        numbers = dict(self._last_batch)
+        families = defaultdict[str, list[_Entry]](list)
+        for entry in chain.from_iterable(self._sources):
+            families[entry.level.rpartition("/")[0]].append(entry)
         for family, entries in families.items():
-            levels = [entry.level for entry in entries if self._is_open(entry)]
-            counts = [self._counts(level) for level in dict.fromkeys(levels)]
-            wins, plays = map(sum, zip(*counts, strict=True))
-            rates = [self._mean(entry) for entry in entries]
+            levels = dict.fromkeys(entry.level for entry in entries if self._is_open(entry))
+            all_wins = all_plays = within = 0.0
+            for level in levels:
+                wins, plays = self._counts(level)
+                all_wins, all_plays = all_wins + wins, all_plays + plays
+            for entry in entries:
+                wins, plays = self._counts(entry.name)
+                mean = (wins + PRIOR * self._mean_of_kind(entry)) / (plays + PRIOR)
+                within += self._is_within(mean)
             numbers |= {
-                f"sampler/{family}/pass_rate": wins / plays if plays else 0.0,
+                f"sampler/{family}/pass_rate": all_wins / all_plays if all_plays else 0.0,
                 f"sampler/{family}/level": max(float(level.rpartition("/")[2]) for level in levels),
-                f"sampler/{family}/within_keep": statistics.fmean(map(self._is_within, rates)),
+                f"sampler/{family}/within_keep": within / len(entries),
             }
         return numbers
 
@@ -233,7 +231,7 @@ class Sampler:
             "seed": self.seed,
             "groups": self._groups,
             "rollouts": self._rollouts,
-            "rates": {name: [rate.wins, rate.plays, rate.at] for name, rate in self._rates.items()},
+            "rates": self._rates,
         }
         draft = Path(f"{path}.new")
         draft.write_text(json.dumps(state, indent=1))
@@ -243,7 +241,7 @@ class Sampler:
         """Go on from a file that `save` wrote: with the same mixture, the next jobs are those that
         the saved sampler would have dealt. Rates of tasks that are new here begin as unknown."""
         try:
-            state, rates = read_json(path), dict[str, Rate]()
+            state, rates = read_json(path), {}
             for name, (wins, plays, at) in state["rates"].items():
                 rates[name] = Rate(float(wins), float(plays), int(at))
                 if not 0 <= wins <= plays < math.inf:  # false for NaN too
@@ -270,8 +268,7 @@ class Sampler:
     ) -> list[_Entry]:
         """Draw tasks without replacement, as long as there are enough, by the chance that their
         groups are mixed (Efraimidis and Spirakis 2006)."""
-        keys: list[tuple[float, int]] = []
-        means: dict[str, float] = {}
+        keys, means = [], {}
         candidates = [entry for entry in entries if self._is_open(entry)] if count else []
         for place, entry in enumerate(candidates):
             if entry.kind not in means:
@@ -287,8 +284,10 @@ class Sampler:
         return [candidates[keys[n % len(keys)][1]] for n in range(count)]
 
     def _counts(self, name: str) -> tuple[float, float]:
-        rate = self._rates.get(name)
-        return rate.faded(self._rollouts, self.window) if rate else (0.0, 0.0)
+        """Return successes and rollouts as they count now: half after `window` others."""
+        rate = self._rates.get(name, Rate())
+        factor = 0.5 ** ((self._rollouts - rate.at) / self.window)
+        return rate.wins * factor, rate.plays * factor
 
     def _mean_of_kind(self, entry: _Entry) -> float:
         """Return the expected pass rate of a task of a kind, of which nothing else is known."""
@@ -297,10 +296,6 @@ class Sampler:
             wins, plays = self._counts(name)
             mean = (wins + PRIOR * mean) / (plays + PRIOR)
         return mean
-
-    def _mean(self, entry: _Entry) -> float:
-        wins, plays = self._counts(entry.name)
-        return (wins + PRIOR * self._mean_of_kind(entry)) / (plays + PRIOR)
 
     def _is_within(self, rate: float) -> bool:
         return self.keep[0] <= rate <= self.keep[1]
@@ -320,41 +315,35 @@ def signal_of(group: Sequence[Rollout]) -> Signal:
         return "lost"
     if max(rewards) - min(rewards) >= EQUAL:
         return "mixed"
-    return "solved" if any(rollout.episode.success for rollout in group) else "failed"
+    if any(rollout.episode.success for rollout in group):
+        return "solved"
+    return "failed"
 
 
 def _entries(source: int, tasks: Sequence[Task]) -> list[_Entry]:
     """Return the entries of one environment's tasks; families and kinds of two environments are
     apart."""
-    levels: dict[str, set[float]] = {}
+    difficulties = defaultdict[str, set[float]](set)
+    rows = []
     for task in tasks:
-        levels.setdefault(_family(task), set()).add(_difficulty(task))
+        family = f"{source}/{task.extra.get('family', 'tasks')}"
+        difficulty: Any = task.extra.get("difficulty", 0)
+        if not isinstance(difficulty, int | float) or not math.isfinite(difficulty):
+            difficulty = 0
+        difficulties[family].add(difficulty)
+        rows.append((task, family, difficulty))
     entries = []
-    for task in tasks:
-        family, difficulty = _family(task), _difficulty(task)
-        prefix = f"{source}/{family}"
-        easier = max((level for level in levels[family] if level < difficulty), default=None)
+    for task, family, difficulty in rows:
+        level, below = f"{family}/{difficulty:g}", None
+        if easier := [other for other in difficulties[family] if other < difficulty]:
+            below = f"{family}/{max(easier):g}"
         entries.append(
             _Entry(
                 task,
                 f"{source}:{task.id}",
-                f"{prefix}/{difficulty:g}/{task.extra.get('kind', '')}",
-                f"{prefix}/{difficulty:g}",
-                None if easier is None else f"{prefix}/{easier:g}",
+                f"{level}/{task.extra.get('kind', '')}",
+                level,
+                below,
             )
         )
     return entries
-
-
-def _tasks(source: Any) -> Sequence[Task]:
-    tasks: Sequence[Task] = getattr(source, "tasks", source)
-    return tasks
-
-
-def _family(task: Task) -> str:
-    return str(task.extra.get("family", "tasks"))
-
-
-def _difficulty(task: Task) -> float:
-    value: Any = task.extra.get("difficulty", 0)
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0

@@ -6,12 +6,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 
 from intercode.errors import UsageError
 from intercode.runs.segments import Segment
 from intercode.train.jobs import Job, Rollout
-from intercode.train.tree import Node, Tree
+from intercode.train.tree import Tree
 from intercode.types import Task, line_of
 
 EQUAL = 1e-9
@@ -21,11 +20,10 @@ EQUAL = 1e-9
 def groups(tasks: Iterable[Task | str], size: int, *, seed: int = 0) -> list[Job]:
     """Return `size` jobs for each task, with the seeds `seed`, `seed + 1`, …; the jobs of one task
     are one group."""
-    return [
-        Job(task, seed + number, group)
-        for group, task in enumerate(tasks)
-        for number in range(size)
-    ]
+    jobs = []
+    for group, task in enumerate(tasks):
+        jobs += [Job(task, seed + number, group) for number in range(size)]
+    return jobs
 
 
 def by_group(rollouts: Iterable[Rollout], size: int) -> Iterator[list[Rollout]]:
@@ -52,15 +50,16 @@ def advantages(rewards: Sequence[float | None], size: int, *, scale: bool = True
     """
     if size < 1 or len(rewards) % size:
         raise UsageError(f"{len(rewards)} rewards do not form groups of {size}")
-    values: list[float] = []
+    values = []
     for start in range(0, len(rewards), size):
         group = rewards[start : start + size]
         mean, spread = _mean_and_spread(group)
         divisor = spread if scale else 1.0
-        values += [
-            0.0 if reward is None or spread < EQUAL else (reward - mean) / divisor
-            for reward in group
-        ]
+        for reward in group:
+            if reward is None or spread < EQUAL:
+                values.append(0.0)
+            else:
+                values.append((reward - mean) / divisor)
     return values
 
 
@@ -78,16 +77,16 @@ def shaped(rollout: Rollout, gamma: float = 1.0) -> list[float]:
     all turns of a rollout without a reward.
     """
     turns = rollout.episode.turns
-    rewards, line = [0.0] * len(turns), line_of(turns)
+    rewards, line, before = [0.0] * len(turns), line_of(turns), 0.0
     if rollout.reward is None or not line:
         return rewards
-    potentials = [0.0]
     for place in line[:-1]:
-        value = turns[place].value
-        potentials.append(potentials[-1] if value is None else value)
-    for place, (before, after) in zip(line, pairwise([*potentials, 0.0]), strict=True):
+        after = turns[place].value
+        if after is None:
+            after = before
         rewards[place] = gamma * after - before
-    rewards[line[-1]] += rollout.reward
+        before = after
+    rewards[line[-1]] = gamma * 0.0 - before + rollout.reward
     return rewards
 
 
@@ -100,13 +99,15 @@ def tree_advantages(tree: Tree, *, scale: bool = True) -> list[tuple[Segment, fl
     a node without tokens are left out; the tokens before the first fork get 0.
     """
     _, spread = _mean_and_spread([rollout.reward for rollout in tree.rollouts])
-    divisor = spread if scale and spread >= EQUAL else 1.0
-    pairs: list[tuple[Segment, float]] = []
-    waiting: list[tuple[Node, float | None]] = [(tree.root, tree.root.reward)]
+    divisor = spread if scale else 1.0
+    pairs = []
+    waiting = [(tree.root, tree.root.reward)]
     while waiting:
         node, parent = waiting.pop()
         if node.reward is not None and parent is not None:
-            value = (node.reward - parent) / divisor if spread >= EQUAL else 0.0
+            value = 0.0
+            if spread >= EQUAL:
+                value = (node.reward - parent) / divisor
             pairs += [(segment, value) for segment in node.segments if segment.token_ids]
         waiting += [(child, node.reward) for child in reversed(node.children)]
     return pairs
@@ -117,4 +118,6 @@ def _mean_and_spread(rewards: Sequence[float | None]) -> tuple[float, float]:
     scored = [reward for reward in rewards if reward is not None]
     if not all(map(math.isfinite, scored)):
         raise UsageError(f"the rewards {scored} are not all finite numbers")
-    return (statistics.fmean(scored), statistics.pstdev(scored)) if scored else (0.0, 0.0)
+    if not scored:
+        return 0.0, 0.0
+    return statistics.fmean(scored), statistics.pstdev(scored)

@@ -15,13 +15,12 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, Self
 
 from intercode.errors import UsageError
 from intercode.runs.segments import Segment
 from intercode.train.chat import Chat
-from intercode.train.jobs import Rollout
+from intercode.train.jobs import Order, Rollout
 from intercode.train.sampling import (
     Asked,
     Question,
@@ -59,20 +58,21 @@ class LentEpisode:
 
     def __init__(
         self,
-        start: Callable[[Source], Future[Rollout]],
-        stop: Callable[[str], None],
+        order: Callable[[Source], Order],
+        play: Callable[[Order], Future[Rollout]],
         chat: Chat | None,
         limits: RolloutLimits,
     ) -> None:
-        self.prompt: list[int] = []
-        self.messages: list[Message] = []
+        """`order` returns the order of an episode that this source answers."""
+        self.prompt, self.messages = list[int](), list[Message]()
         self.rollout: Rollout | None = None
-        self._start, self._stop, self._ids = start, stop, chat is not None
-        self._source: Source = (
-            Asked(self._ask_ids, chat, limits) if chat else Served(_Caller(self._ask))
-        )
+        self._play, self._ids = play, chat is not None
+        if chat:
+            self._order = order(Asked(self._ask_ids, chat, limits))
+            self._nothing: Any = (), ()
+        else:
+            self._order, self._nothing = order(Served(_Caller(self._ask), limits)), ""
         self._answer: Future[Any] | None = None
-        self._nothing = ((), ()) if chat else ""
         self._next, self._closed, self._lock = Pending(), False, threading.Lock()
 
     @property
@@ -82,21 +82,23 @@ class LentEpisode:
     @property
     def reward(self) -> float | None:
         """The reward of `rollout`; None before the end and after a fault."""
-        return self.rollout.reward if self.rollout else None
+        return None if self.rollout is None else self.rollout.reward
 
     @property
     def segment(self) -> Segment | None:
         """The tokens; None before the end, and if there are none. Raises `UsageError` if the agent
         does not continue one conversation: see `rollout.segments`."""
-        segments = self.rollout.segments if self.rollout else ()
-        if len(segments) > 1:
-            raise UsageError(f"the rollout has {len(segments)} segments; use rollout.segments")
-        return segments[0] if segments else None
+        if self.rollout is None or not self.rollout.segments:
+            return None
+        first, *rest = self.rollout.segments
+        if rest:
+            raise UsageError(f"the rollout has {1 + len(rest)} segments; use rollout.segments")
+        return first
 
     def open(self) -> Pending:
         """Begin the episode, when an environment is free; the result comes with the first
         question."""
-        self._start(self._source).add_done_callback(self._end)
+        self._play(self._order).add_done_callback(self._end)
         return self._next
 
     def feed(
@@ -112,28 +114,26 @@ class LentEpisode:
         The result comes with the next question, or the end. Raises `UsageError` for another kind of
         reply, and if the episode does not ask.
         """
-        if self._ids and isinstance(reply, str):
+        value: Any = reply
+        if not isinstance(reply, str):
+            if not self._ids:
+                raise UsageError("an episode without a chat takes text, not token ids")
+            (value,) = require_sampled([(reply, logprobs, policy_version)], 1)
+        elif self._ids:
             raise UsageError("an episode with a chat takes token ids, not text")
-        if not self._ids and not isinstance(reply, str):
-            raise UsageError("an episode without a chat takes text, not token ids")
-        value = (
-            reply
-            if isinstance(reply, str)
-            else require_sampled([(reply, logprobs, policy_version)], 1)[0]
-        )
         with self._lock:
             answer, self._answer = self._answer, None
             if answer is None:
-                over = self.done or self._closed
-                why = "has ended" if over else "does not ask now: wait for what feed returned"
-                raise UsageError(f"the episode {why}")
+                if self.done or self._closed:
+                    raise UsageError("the episode has ended")
+                raise UsageError("the episode does not ask now: wait for what feed returned")
             pending = self._next = Pending()
         answer.set_result(value)
         return pending
 
     def close(self) -> None:
         """End the episode within a turn, if it is not done. May be called twice."""
-        self._stop("the caller left")
+        self._order.tracker.stop("the caller left")
         with self._lock:
             self._closed, answer, self._answer = True, self._answer, None
         if answer:
@@ -165,11 +165,11 @@ class LentEpisode:
 
     def _ask_ids(self, question: Question | None) -> None:
         if question:  # None: an episode has ended
-            self.prompt = question[0]
-            self._note(question[1])
+            self.prompt, answer = question
+            self._note(answer)
 
     def _ask(self, messages: Sequence[Message]) -> str:
-        answer: Future[str] = Future()
+        answer = Future[str]()
         self.messages = list(messages)
         self._note(answer)
         return answer.result()
@@ -184,7 +184,8 @@ class LentEpisode:
 
     def _end(self, future: Future[Rollout]) -> None:
         error = future.exception()
-        self.rollout = None if error else future.result()
+        if not error:
+            self.rollout = future.result()
         if self._next.done():  # the caller left before
             return
         if error:
@@ -193,12 +194,11 @@ class LentEpisode:
             self._next.set_result(None)
 
 
-@dataclass
 class _Caller:
     """A model whose replies are the caller's texts."""
 
-    ask: Callable[[Sequence[Message]], str]
-    name: str = "policy"
+    def __init__(self, ask: Callable[[Sequence[Message]], str]) -> None:
+        self.ask, self.name = ask, "policy"
 
     def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0

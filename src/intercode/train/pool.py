@@ -19,47 +19,38 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from intercode.agents import Agent, Strategy
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import prepare
 from intercode.errors import SandboxError, UsageError
+from intercode.factory import EnvFactory
 from intercode.models import Model, OpenAIModel
 from intercode.runner.breaker import FAULTS_IN_A_ROW, Breaker
-from intercode.runner.budget import BudgetTracker, RunLimits
-from intercode.runner.env_forks import Playable
+from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
 from intercode.runner.run import hosts_here
 from intercode.runner.warm_env import WarmEnv
 from intercode.runs.segments import segments_of
 from intercode.train.batching import Batches, Generate, Pace, Wait
 from intercode.train.chat import Chat
-from intercode.train.jobs import Job, Rollout
+from intercode.train.jobs import Group, Job, JobLike, Order, Rollout
 from intercode.train.lent import GenerateOne, LentEpisode
 from intercode.train.sampling import Asked, Cut, EpisodeSampler, RolloutLimits, Served, Source
+from intercode.train.settings import AnyAgent, Factory, Setting, find_task, strategy_of
 from intercode.train.shaping import training_reward, warn_of_shaped
 from intercode.train.stats import PoolStats, Tally
 from intercode.train.tree import Growth, Tree
 from intercode.train.workers import Workers
-from intercode.train.worlds import Factory, Setting, find_task, strategy_of
-from intercode.types import Episode, Task, Turn
+from intercode.types import Episode, Task
 
 GRACE = 5.0
 """Seconds that `close` waits for episodes that are still played."""
-
-
-class _Order(NamedTuple):
-    """The settings that the rollouts of one call share."""
-
-    source: Source
-    tracker: BudgetTracker
-    limits: RolloutLimits
-    tag: str = ""
 
 
 class RolloutPool(AbstractContextManager["RolloutPool"]):
@@ -79,7 +70,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
     def __init__(
         self,
         factory: Factory | Sequence[Factory],
-        agent: str | Agent | Strategy = "try_again",
+        agent: AnyAgent = "try_again",
         *,
         envs: int = 64,
         hosts: int | None = None,
@@ -112,23 +103,27 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         if not factories or (tasks and len(factories) > 1):
             raise UsageError("give one factory with its tasks, or several that have tasks")
         self.limits, self.envs, self.retries = limits or RolloutLimits(), envs, retries
-        self.shaped, self.values = shaped, values
+        self.shaped, self.values, self.settings = shaped, values, list[Setting]()
         # by default, only factories that can be sent
         if hosts is None and not all(getattr(make, "prepare_again", None) for make in factories):
             hosts = 1
-        self._hosts = ExitStack()
-        makers = self._spread(factories, hosts_here(hosts, envs))
-        try:
-            self.worlds = [
-                Setting(maker, tasks or getattr(factory, "tasks", ()), agent, self.limits.turns)
-                for maker, factory in zip(makers, factories, strict=True)
-            ]
-        except BaseException:
-            self._hosts.close()
-            raise
+        hosts, host_envs = hosts_here(hosts, envs), None
+        with ExitStack() as opened:
+            if hosts > 1:
+                # only now, since this imports all that plays an evaluation
+                from intercode.train.cluster.envs import spread
+
+                host_envs = spread(factories, hosts, 2 * envs)
+            if host_envs:
+                opened.callback(host_envs.close)
+            for number, make in enumerate(factories):
+                maker = partial(host_envs.make, number) if host_envs else make
+                own_tasks = tasks or getattr(make, "tasks", ())
+                self.settings.append(Setting(maker, own_tasks, agent, self.limits.turns))
+            self._hosts = opened.pop_all()
         self._workers = Workers(envs)
-        self._trackers: weakref.WeakSet[BudgetTracker] = weakref.WeakSet()
-        self._lent: weakref.WeakSet[LentEpisode] = weakref.WeakSet()
+        self._trackers = weakref.WeakSet[BudgetTracker]()
+        self._lent = weakref.WeakSet[LentEpisode]()
         # an outage of a moment fails all episodes that are played, and no later ones
         self._pace, self._tally, self._breaker = Pace(), Tally(), Breaker(envs + FAULTS_IN_A_ROW)
         self._warned = False
@@ -148,33 +143,33 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
     def warm(self) -> None:
         """Start all environments, so that the first step is as fast as the others. Raises
         `SandboxError` if one does not start, and `UsageError` without tasks."""
-        worlds = [world for world in self.worlds if world.tasks]
-        if not worlds:
+        settings = [setting for setting in self.settings if setting.tasks]
+        if not settings:
             raise UsageError("the environments have no tasks, so none can begin an episode")
-        all_started, done = threading.Barrier(self.envs), queue.SimpleQueue[BaseException | None]()
+        all_started = threading.Barrier(self.envs)
+        faults = queue.SimpleQueue[BaseException | None]()
 
-        def start(world: Setting, env: WarmEnv) -> None:
+        def start(task: Task, env: WarmEnv) -> None:
             fault: BaseException | None = None
             try:
-                env.start(world.tasks[0])
+                env.start(task)
                 all_started.wait()  # until then, this worker takes no other call
             except threading.BrokenBarrierError:
                 pass
             except BaseException as error:
                 fault = error
                 all_started.abort()
-            done.put(fault)
+            faults.put(fault)
 
         try:
-            for number in range(self.envs):
-                world = worlds[number % len(worlds)]
-                self._workers.submit(world, partial(start, world))
+            for setting in itertools.islice(itertools.cycle(settings), self.envs):
+                self._workers.submit(setting, partial(start, setting.tasks[0]))
         except UsageError:  # the pool is closed
             all_started.abort()
             raise
-        faults = [done.get() for _ in range(self.envs)]
-        if any(faults):
-            raise next(filter(None, faults))
+        for fault in [faults.get() for _ in range(self.envs)]:
+            if fault:
+                raise fault
 
     def stats(self, tag: str = "") -> PoolStats:
         """Return the figures of the rollouts with this tag that ended since the last call: call it
@@ -184,13 +179,14 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
     def log(self, step: int, tag: str = "") -> dict[str, float]:
         """Return the numbers of `stats` by name, with the step, as loggers take them; with a tag,
         the names begin with it: `eval/reward`."""
-        prefix = f"{tag}/" if tag else ""
         numbers = self.stats(tag).numbers()
-        return {"step": step, **{f"{prefix}{name}": value for name, value in numbers.items()}}
+        if tag:
+            numbers = {f"{tag}/{name}": value for name, value in numbers.items()}
+        return {"step": step, **numbers}
 
     def run(
         self,
-        jobs: Iterable[Job | tuple[Any, ...]],
+        jobs: Iterable[JobLike],
         model: Model,
         *,
         limits: RolloutLimits | None = None,
@@ -205,32 +201,33 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         Raises `UsageError` for a mistake of the caller, such as an unknown task. Leaving the loop
         early ends the episodes that are still played.
         """
-        order, done = self._order(Served(model), limits, tag), queue.SimpleQueue[Future[Rollout]]()
-        waiting, playing = iter(jobs), 0
-        newest: Job | None = None
+        source = Served(model, limits or self.limits)
+        waiting, playing, finished = iter(jobs), 0, queue.SimpleQueue[Future[Rollout]]()
+        newest: Group | None = None
         try:
             while True:
                 for job in itertools.islice(waiting, self.envs - playing):
-                    before, newest = newest, self._job(job)
-                    self._tally.follow(tag, before, newest)
-                    self._submit(newest, order, retries=self.retries).add_done_callback(done.put)
+                    order = self._order(job, source, tag)
+                    self._tally.follow(newest, order.group)
+                    newest = order.group
+                    self._submit(order, self.retries).add_done_callback(finished.put)
                     playing += 1
                 if not playing:
                     return
-                rollout = done.get().result()
+                rollout = finished.get().result()
                 playing -= 1
                 yield self._checked(rollout)
         except GeneratorExit:
             if newest:
-                self._tally.leave(tag, newest)
+                self._tally.leave(newest)
             raise
         finally:
-            self._tally.follow(tag, newest, None)
-            order.tracker.stop("the caller left")
+            self._tally.follow(newest, None)
+            source.tracker.stop("the caller left")
 
     def run_batch(
         self,
-        jobs: Iterable[Job | tuple[Any, ...]],
+        jobs: Iterable[JobLike],
         generate: Generate,
         chat: Chat,
         *,
@@ -251,16 +248,20 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         ids. Faults and errors are as for `run`; what `generate` raises is raised.
         """
         batches = Batches(generate, self._pace, wait)
-        order = self._order(lambda limits: Asked(batches.inbox.put, chat, limits), limits, tag)
-        futures: list[Future[Rollout]] = []
-        for job in list(map(self._job, jobs)):  # a wrong job stops the batch before it begins
-            futures.append(self._submit(job, order, retries=self.retries))
-        batches.serve(lambda: min(self.envs, _unfinished(futures)), order.tracker.stop)
+        source = Asked(batches.inbox.put, chat, limits or self.limits)
+        # a wrong job stops the batch before it begins
+        orders = [self._order(job, source, tag) for job in jobs]
+        futures = [self._submit(order, self.retries) for order in orders]
+
+        def playing() -> int:
+            return min(self.envs, sum(not future.done() for future in futures))
+
+        batches.serve(playing, source.tracker.stop)
         return [self._checked(future.result()) for future in futures]
 
     async def play(
         self,
-        job: Job | tuple[Any, ...],
+        job: JobLike,
         model: Model | None = None,
         *,
         generate: GenerateOne | None = None,
@@ -275,26 +276,25 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         reply as in `run_batch`, and what it raises is raised. Call `play` as often as you like; up
         to `envs` episodes are played at once.
         """
-        if (model is None) == (generate is None) or (generate is None) != (chat is None):
-            raise UsageError("a rollout is played with a model, or with generate and chat")
-        if generate:
+        if generate and chat and not model:
             async with self.episode(job, chat, limits=limits, tag=tag) as episode:
                 while not episode.done:
                     await episode.feed(*await generate(episode.prompt))
                 assert episode.rollout
                 return episode.rollout
-        assert model
-        order = self._order(Served(model), limits, tag)
+        if not model or generate or chat:
+            raise UsageError("a rollout is played with a model, or with generate and chat")
+        order = self._order(job, Served(model, limits or self.limits), tag)
         try:
-            played = self._submit(self._job(job), order, retries=self.retries)
-            return self._checked(await asyncio.wrap_future(played))
+            rollout = await asyncio.wrap_future(self._submit(order, self.retries))
         except asyncio.CancelledError:
             order.tracker.stop("cancelled")
             raise
+        return self._checked(rollout)
 
     def episode(
         self,
-        job: Job | tuple[Any, ...],
+        job: JobLike,
         chat: Chat | None = None,
         *,
         limits: RolloutLimits | None = None,
@@ -305,25 +305,19 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         Use it with `async with` or `with`: the block begins with the first question, and leaving it
         ends the episode. It waits while `envs` episodes are played.
         """
-        limits, job = limits or self.limits, self._job(job)
-        tracker = self._tracker(limits)
         lent = LentEpisode(
-            lambda source: self._submit(job, _Order(source, tracker, limits, tag)),
-            tracker.stop,
-            chat,
-            limits,
+            partial(self._order, job, tag=tag), self._submit, chat, limits or self.limits
         )
         self._lent.add(lent)
         return lent
 
-    def tree(self, job: Job | tuple[Any, ...], model: Model | None = None, **options: Any) -> Tree:
+    def tree(self, job: JobLike, model: Model | None = None, **options: Any) -> Tree:
         """Play one job as a tree, as `trees` does."""
-        (tree,) = self.trees([job], model, **options)
-        return tree
+        return self.trees([job], model, **options)[0]
 
     def trees(
         self,
-        jobs: Iterable[Job | tuple[Any, ...]],
+        jobs: Iterable[JobLike],
         model: Model | None = None,
         *,
         widths: Sequence[int] = (4, 2, 2),
@@ -340,7 +334,14 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         at most. Raises `UsageError` if neither or both are given, or for an agent that forks by
         itself.
         """
-        if (model is None) == (generate is None) or (generate is None) != (chat is None):
+        limits, batches = limits or self.limits, None
+        source: Source
+        if generate and chat and not model:
+            batches = Batches(generate, self._pace)
+            source = Asked(batches.inbox.put, chat, limits)
+        elif model and not generate and not chat:
+            source = Served(model, limits)
+        else:
             raise UsageError("a tree is played with a model, or with generate and chat")
         if isinstance(widths, int) or not all(
             isinstance(width, int) and width > 0 for width in widths
@@ -348,63 +349,29 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             raise UsageError(
                 f"the widths of a tree are numbers of 1 or more, such as (4, 2, 2), not {widths!r}"
             )
-        roots = list(map(self._job, jobs))
-        batches = Batches(generate, self._pace) if generate else None
-        if batches and chat:
-            put, asking = batches.inbox.put, chat
-            order = self._order(lambda limits: Asked(put, asking, limits), limits, tag)
-        else:
-            assert model
-            order = self._order(Served(model), limits, tag)
-        growths = [Growth(partial(self._submit, root, order), widths, root.seed) for root in roots]
+        growths = [Growth(self._order(job, source, tag), widths, self._submit) for job in jobs]
 
         def unfinished() -> list[Future[Rollout]]:
-            return [
-                future for growth in growths for future in growth.futures() if not future.done()
-            ]
+            futures = []
+            for growth in growths:
+                futures += growth.unfinished()
+            return futures
 
         try:
             for growth in growths:
                 growth.begin()
             if batches:
-                batches.serve(lambda: min(self.envs, len(unfinished())), order.tracker.stop)
+                batches.serve(lambda: min(self.envs, len(unfinished())), source.tracker.stop)
             while waiting := unfinished():
                 wait(waiting, return_when=FIRST_COMPLETED)
             return [growth.tree() for growth in growths]
         finally:
-            order.tracker.stop("the caller left")
+            source.tracker.stop("the caller left")
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _spread(self, factories: Sequence[Factory], hosts: int) -> Sequence[Factory]:
-        """Return factories of the same environments in that many processes, or these ones, for one
-        process and if they cannot be sent to others."""
-        if hosts == 1:
-            return factories
-        from intercode.train.cluster.envs import spread  # imports all that plays an evaluation
-
-        there = spread(factories, hosts, 2 * self.envs)
-        if there is None:
-            return factories
-        self._hosts.callback(there.close)
-        return there.factories
-
-    def _order(
-        self,
-        source: Source | Callable[[RolloutLimits], Source],
-        limits: RolloutLimits | None,
-        tag: str,
-    ) -> _Order:
-        limits = limits or self.limits
-        asked = source(limits) if callable(source) else source
-        return _Order(asked, self._tracker(limits), limits, tag)
-
-    def _tracker(self, limits: RolloutLimits) -> BudgetTracker:
-        tracker = BudgetTracker(RunLimits(limits.turns))
-        self._trackers.add(tracker)
-        return tracker
-
-    def _job(self, job: Job | tuple[Any, ...]) -> Job:
+    def _order(self, job: JobLike, source: Source, tag: str) -> Order:
+        """Return the order of a job. Raises `UsageError` if it is not a job of this pool."""
         fields = job if isinstance(job, tuple) and 1 <= len(job) <= 3 else (job,)
         job = Job(*fields)
         if (
@@ -416,99 +383,75 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
                 f"{job!r:.200} is not a job: "
                 "it is (task, seed), a Task or its id and a number from 0 to 2³¹ − 1"
             )
-        return job._replace(task=find_task(self.worlds, job.task)[0])
+        task, setting = find_task(self.settings, job.task)
+        self._trackers.add(source.tracker)
+        group, sampler = Group(tag, job.group, task.id), EpisodeSampler(source, job.seed)
+        return Order(task, job.seed, group, setting, sampler, source.tracker, self.values)
 
-    def _submit(
-        self,
-        job: Job,
-        order: _Order,
-        *,
-        sampler: EpisodeSampler | None = None,
-        env: WarmEnv | None = None,
-        wrap: Callable[[Playable, EpisodeSampler], Playable] | None = None,
-        retries: int = 0,
-    ) -> Future[Rollout]:
-        """Play a job on the next free thread; `env` replaces a warm environment of the job's world,
-        and is closed afterwards."""
-        future: Future[Rollout] = Future()
-        world = find_task(self.worlds, job.task)[1]
+    def _submit(self, order: Order, retries: int = 0) -> Future[Rollout]:
+        """Play an order on the next free thread."""
+        future = Future[Rollout]()
 
-        def play_on(warm: WarmEnv) -> Rollout:
-            asked = sampler or EpisodeSampler(order.source, order.limits, job.seed)
-            for left in range(retries, -1, -1):
-                played = self._play(job, world, warm, asked, order, wrap, retry=left > 0)
-                if played:
-                    break
-                asked = EpisodeSampler(order.source, order.limits, job.seed)
-            assert played
-            return played
-
-        def call(warm: WarmEnv) -> None:
+        def call(env: WarmEnv) -> None:
             if not future.set_running_or_notify_cancel():
-                self._tally.end(order.tag, job)
+                self._tally.end(order.group)
                 return
             try:
-                with closing(env) if env else nullcontext(warm) as used:
-                    played = play_on(used)
+                with ExitStack() as closing:
+                    closing.callback(self._tally.end, order.group)
+                    if order.env:
+                        env = order.env
+                        closing.callback(env.close)
+                    rollout = self._play(order, env, retries)
             except BaseException as error:
-                self._tally.end(order.tag, job)
                 future.set_exception(error)
             else:
-                self._tally.end(order.tag, job)
-                future.set_result(played)
+                future.set_result(rollout)
 
-        future.add_done_callback(lambda _: order.source.note_end())
-        self._tally.begin(order.tag, job)
+        source = order.sampler.source
+        future.add_done_callback(lambda _: source.note_end())
+        self._tally.begin(order.group)
         # the newest branch of a tree comes first, since each that waits keeps an environment
-        self._workers.submit(world, call, newest_first=env is not None)
+        self._workers.submit(order.setting, call, newest_first=order.env is not None)
         return future
 
-    def _play(
-        self,
-        job: Job,
-        world: Setting,
-        env: WarmEnv,
-        sampler: EpisodeSampler,
-        order: _Order,
-        wrap: Callable[[Playable, EpisodeSampler], Playable] | None,
-        *,
-        retry: bool,
-    ) -> Rollout | None:
-        """Return the rollout of a job; with `retry`, None if its sandbox or machine was lost."""
-        task, turns, limits = job.task, list[Turn](), order.limits
-        assert isinstance(task, Task)
-
-        def play_it(env: Playable) -> Episode:
-            # an environment of another machine may play there
-            play_there = None if wrap else getattr(env, "play_rollout", None)
-            play_this = play_there or partial(play, wrap(env, sampler) if wrap else env)
-            arguments = (task, world.strategy_for(limits.turns), sampler, order.tracker)
-            episode: Episode = play_this(*arguments, seed=job.seed, turns=turns, values=self.values)
-            return episode
-
-        started = time.perf_counter()
-        if order.tracker.stop_reason():
-            episode = Episode(task.id, task.query, (), None, False, "limit", seed=job.seed)
-        else:
-            episode, fault = env.run(task, play_it, turns=turns, seed=job.seed)
+    def _play(self, order: Order, env: WarmEnv, retries: int) -> Rollout:
+        """Return the rollout of an order, played again if its sandbox or machine was lost."""
+        task, seed, tracker = order.task, order.seed, order.tracker
+        while True:
+            started = time.perf_counter()
+            if tracker.stop_reason():
+                episode = Episode(task.id, task.query, (), None, False, "limit", seed=seed)
+                break
+            episode, fault = env.run(task, order.play, turns=order.turns, seed=seed)
             if outage := self._breaker.note(fault):
                 why = f"{self._breaker.most} faults in a row, the last: {outage}"
-                order.tracker.stop(why)
+                tracker.stop(why)
                 raise type(outage)(why) from outage
-            if retry and isinstance(fault, SandboxError):
-                self._tally.note_replay(order.tag)
-                return None
+            if not retries or not isinstance(fault, SandboxError):
+                break
+            retries -= 1
+            self._tally.note_replay(order.group.tag)
+            order = replace(order, sampler=EpisodeSampler(order.sampler.source, seed), turns=[])
         cut: Cut | None = None
+        turns = order.turns
         if episode.reward is not None and episode.turns:
             # the strategy submitted without asking the policy, since no turns were left
-            used_up = turns[-1].ask is None and sum(turn.acted for turn in turns) > limits.turns
-            at_turns = used_up or episode.ended == "turns"
-            cut = sampler.cut or ("turns" if at_turns and episode.ended != "limit" else None)
-        reward = training_reward(episode, shaped=self.shaped)
+            most = order.sampler.limits.turns
+            used_up = turns[-1].ask is None and sum(turn.acted for turn in turns) > most
+            cut = order.sampler.cut
+            if not cut and (episode.ended == "turns" or (used_up and episode.ended != "limit")):
+                cut = "turns"
         rollout = Rollout(
-            task.id, job.group, job.seed, segments_of(episode.turns), reward, episode, cut
+            task.id,
+            order.group.number,
+            seed,
+            segments_of(episode.turns),
+            training_reward(episode, shaped=self.shaped),
+            episode,
+            cut,
         )
-        self._tally.note(order.tag, rollout, time.perf_counter() - started)
+        self._tally.note(order.group, rollout, time.perf_counter() - started)
         return rollout
 
     def _checked(self, rollout: Rollout) -> Rollout:
@@ -526,15 +469,11 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         return rollout
 
 
-def _unfinished(futures: Sequence[Future[Rollout]]) -> int:
-    return sum(not future.done() for future in futures)
-
-
 def rollout(
     task: Task | str,
     *,
     env: str | EnvFactory | InterCodeEnv = "bash",
-    agent: str | Agent | Strategy = "try_again",
+    agent: AnyAgent = "try_again",
     model: str | Model,
     base_url: str | None = None,
     api_key: str | None = None,
@@ -553,29 +492,30 @@ def rollout(
     `DataError` for faults, which are not results, and `UsageError`.
     """
     bounds = RolloutLimits(**limits)
-    given_model = model
-    if isinstance(model, str):
-        how: dict[str, Any] = {"max_tokens": bounds.reply_tokens, "logprobs": True}
-        model = OpenAIModel(model, base_url=base_url, api_key=api_key, temperature=1.0, **how)
-    given = prepare(env) if isinstance(env, str) else env
-    world = given if isinstance(given, InterCodeEnv) else given()
-    # `play` counts the turns, and scores the state after the last one
-    turns_of_caller, world.max_turns = world.max_turns, None
-    try:
-        chosen = (
-            next((candidate for candidate in world.tasks if candidate.id == task), None)
-            if isinstance(task, str)
-            else task
-        )
-        if chosen is None:
-            raise UsageError(f"no task has the id {task!r}")
-        strategy = strategy_of(world, agent, world.tasks, bounds.turns)
-        tracker = BudgetTracker(RunLimits(bounds.turns))
-        sampler = EpisodeSampler(Served(model), bounds, seed)
-        return play(world, chosen, strategy, sampler, tracker, seed=seed, values=values)
-    finally:
-        world.max_turns = turns_of_caller
-        if world is not given:
-            world.close()
-        if isinstance(model, OpenAIModel) and model is not given_model:
-            model.close()
+    with ExitStack() as opened:
+        if isinstance(model, str):
+            model = OpenAIModel(
+                model,
+                base_url=base_url,
+                api_key=api_key,
+                temperature=1.0,
+                max_tokens=bounds.reply_tokens,
+                logprobs=True,
+            )
+            opened.callback(model.close)
+        if isinstance(env, str):
+            env = prepare(env)
+        if not isinstance(env, InterCodeEnv):
+            env = env()
+            opened.callback(env.close)
+        # `play` counts the turns, and scores the state after the last one
+        opened.callback(setattr, env, "max_turns", env.max_turns)
+        env.max_turns = None
+        if isinstance(task, str):
+            same = [candidate for candidate in env.tasks if candidate.id == task]
+            if not same:
+                raise UsageError(f"no task has the id {task!r}")
+            task = same[0]
+        strategy = strategy_of(env, agent, env.tasks, bounds.turns)
+        sampler = EpisodeSampler(Served(model, bounds), seed)
+        return play(env, task, strategy, sampler, sampler.source.tracker, seed=seed, values=values)

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from operator import index
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from intercode.errors import ContextOverflow, UsageError
 from intercode.models import Model
+from intercode.runner.budget import BudgetTracker, RunLimits
 from intercode.runner.episode_model import EPOCH, require_reply
 from intercode.train.chat import Chat, ToolChat
 from intercode.types import Message, Reply, Sample, Tool, ToolCall, Turn, Usage, is_number
@@ -52,7 +53,7 @@ class RolloutLimits:
     context: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("turns", "reply_tokens", "tokens", "context"):
+        for name in self.__slots__:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value <= 0):
                 raise UsageError(
@@ -60,100 +61,82 @@ class RolloutLimits:
                 )
 
 
-class Source(Protocol):
-    """Where replies come from."""
-
-    @property
-    def name(self) -> str: ...
-
-    def encode(
-        self, messages: Sequence[Message], known: Sequence[Conversation], tools: Sequence[Tool]
-    ) -> tuple[int, ...] | None:
-        """Return the ids of a question; None if only the server knows them."""
-        ...
-
-    def ask(
-        self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]
-    ) -> Reply: ...
-
-    def note_end(self) -> None:
-        """Note that an episode has ended."""
-        ...
-
-
 Conversation = tuple[list[Message], tuple[int, ...]]
 """Messages that end with a reply, and their ids."""
 
 
-@dataclass
 class EpisodeSampler:
     """A `Model` for one episode and one thread. `cut` names the limit that ended the episode, if
     one did."""
 
-    source: Source
-    limits: RolloutLimits
-    draw: int = 0
     cut: Cut | None = None
-    replies: list[Reply] = field(default_factory=list)
-    replayed: list[Reply] = field(default_factory=list)
-    """Replies of the episode from which this one was forked, which come before any new one."""
-    known: list[Conversation] = field(default_factory=list)
     first: int | None = None
     """The number of tokens of the first prompt."""
-    name: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.name = self.source.name
+    def __init__(self, source: Source, draw: int = 0, replayed: Sequence[Reply] = ()) -> None:
+        """`replayed` are replies of the episode from which this one was forked, which come before
+        any new one."""
+        self.source, self.draw, self.replayed = source, draw, replayed
+        self.name, self.limits = source.name, source.limits
+        # the model behind the source, for a command-line agent, which asks it by itself
+        self.inner: object = getattr(source, "model", None)
+        self.replies, self.conversations = list[Reply](), list[Conversation]()
 
     def fork(self, draw: int) -> EpisodeSampler:
         """Return a sampler that first repeats the replies so far."""
-        return EpisodeSampler(self.source, self.limits, draw, replayed=list(self.replies))
+        return EpisodeSampler(self.source, draw, list(self.replies))
 
     def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
     ) -> Reply:
-        replay = len(self.replies) < len(self.replayed)
-        reply = self.replayed[len(self.replies)] if replay else self._ask(messages, tools, draw)
+        if replay := self.replayed[len(self.replies) :]:
+            reply = replay[0]
+        else:
+            reply = self._ask(messages, tools, draw)
         self.replies.append(reply)
-        if (sample := reply.sample) and sample.prompt_ids:
-            self.first = len(sample.prompt_ids) if self.first is None else self.first
-            self.known.append(([*messages, reply.message], sample.prompt_ids + sample.token_ids))
+        sample = reply.sample
+        if sample and sample.prompt_ids:
+            if self.first is None:
+                self.first = len(sample.prompt_ids)
+            self.conversations.append(
+                ([*messages, reply.message], sample.prompt_ids + sample.token_ids)
+            )
         return reply
-
-    @property
-    def inner(self) -> object:
-        """The model behind the source, for a command-line agent, which asks it by itself."""
-        return getattr(self.source, "model", None)
 
     def is_full(self, turns: Sequence[Turn]) -> str | None:
         """Return why a command-line agent gets no reply after these turns, or None."""
         self.replies = [Reply("", turn.usage, sample=turn.sample) for turn in turns]
-        prompts = [
-            len((reply.sample or Sample()).prompt_ids) or reply.usage.prompt_tokens
-            for reply in self.replies
-        ]
-        if not prompts:
+        if not turns:
             return None
-        self.first = prompts[0]
-        room, limit = self._room(prompts[-1] + _length(self.replies[-1]))
-        self.cut = limit if room <= 0 else None
-        return f"the limit {limit} of the rollout is reached" if self.cut else None
+        last = self.replies[-1]
+        self.first = _prompt_length(self.replies[0])
+        room, limit = self._room(_prompt_length(last) + _length(last))
+        if room > 0:
+            self.cut = None
+            return None
+        self.cut = limit
+        return f"the limit {limit} of the rollout is reached"
 
     def _ask(self, messages: Sequence[Message], tools: Sequence[Tool], draw: int) -> Reply:
-        options: dict[str, Any] = {"tools": tools} if tools else {}
-        number = self.draw * EPOCH + draw
-        options |= {"draw": number} if number else {}
-        prompt = self.source.encode(messages, self.known, tools)
-        if prompt is not None and self._room(len(prompt))[0] <= 0:
-            self.cut = self._room(len(prompt))[1]
-            return Reply("", sample=Sample(prompt_ids=prompt[: self.limits.context]), final=True)
+        options: dict[str, Any] = {}
+        if tools:
+            options["tools"] = tools
+        if number := self.draw * EPOCH + draw:
+            options["draw"] = number
+        prompt = self.source.encode(messages, self.conversations, tools)
+        if prompt is not None:
+            room, limit = self._room(len(prompt))
+            if room <= 0:
+                self.cut = limit
+                sample = Sample(prompt_ids=prompt[: self.limits.context])
+                return Reply("", sample=sample, final=True)
         try:
             reply = require_reply(self.source.ask(messages, prompt, options), self.name)
         except ContextOverflow:
             self.cut = "context"
             return Reply("", final=True)
         sample = reply.sample or Sample()
-        room, limit = self._room(len(sample.prompt_ids) or reply.usage.prompt_tokens)
+        room, limit = self._room(_prompt_length(reply))
         if room < _length(reply):
             self.cut, fitting = limit, max(0, int(room))
             shorter = replace(
@@ -163,23 +146,26 @@ class EpisodeSampler:
                 prompt_ids=sample.prompt_ids[: self.limits.context],
             )
             return replace(reply, sample=reply.sample and shorter, final=True)
-        self.cut = "reply" if "length" in (reply.finish_reason, sample.finish_reason) else None
-        return replace(reply, final=self.cut is not None)
+        is_cut = "length" in (reply.finish_reason, sample.finish_reason)
+        self.cut = "reply" if is_cut else None
+        return replace(reply, final=is_cut)
 
     def _room(self, prompt: int) -> tuple[float, Cut]:
         """Return how many tokens may follow a prompt of that length, and the limit that decides
         it."""
-        first = prompt if self.first is None else self.first
-        left: list[tuple[float, Cut]] = [(float("inf"), "tokens")]
-        if self.limits.reply_tokens is not None:
-            left.append((self.limits.reply_tokens, "reply"))
-        if self.limits.tokens is not None:
+        rooms: list[tuple[float, Cut]] = [(float("inf"), "tokens")]
+        limits, observed = self.limits, 0
+        if limits.reply_tokens is not None:
+            rooms.append((limits.reply_tokens, "reply"))
+        if limits.tokens is not None:
+            if self.first is not None:
+                observed = prompt - self.first
             # a template that drops earlier reasoning makes the prompt shorter
             sampled = sum(map(_length, self.replies))
-            left.append((self.limits.tokens - max(prompt - first, sampled), "tokens"))
-        if self.limits.context is not None:
-            left.append((self.limits.context - prompt, "context"))
-        return min(left)
+            rooms.append((limits.tokens - max(observed, sampled), "tokens"))
+        if limits.context is not None:
+            rooms.append((limits.context - prompt, "context"))
+        return min(rooms)
 
 
 def _length(reply: Reply) -> int:
@@ -187,75 +173,77 @@ def _length(reply: Reply) -> int:
     return len((reply.sample or Sample()).token_ids) or reply.usage.completion_tokens
 
 
-@dataclass
+def _prompt_length(reply: Reply) -> int:
+    """Return the number of tokens of a reply's prompt."""
+    return len((reply.sample or Sample()).prompt_ids) or reply.usage.prompt_tokens
+
+
 class Served:
     """A model that is asked with messages, from many threads at once."""
 
-    model: Model
+    def __init__(self, model: Model, limits: RolloutLimits) -> None:
+        self.model, self.limits, self.name = model, limits, model.name
+        self.tracker = BudgetTracker(RunLimits(limits.turns))
 
-    @property
-    def name(self) -> str:
-        return self.model.name
+    def encode(self, *question: Any) -> None:
+        """Only the server knows the ids of a question."""
 
-    def encode(
-        self, messages: Sequence[Message], known: Sequence[Conversation], tools: Sequence[Tool]
-    ) -> None:
-        return None
-
-    def ask(
-        self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]
-    ) -> Reply:
+    def ask(self, messages: Sequence[Message], prompt: object, options: dict[str, Any]) -> Reply:
         return self.model.complete(messages, **options)
 
     def note_end(self) -> None:
         pass
 
 
-@dataclass
 class Asked:
     """A trainer that is asked with the ids of a prompt, and answers with sampled ids: each question
     goes to `put`, and None when an episode has ended."""
 
-    put: Callable[[Question | None], None]
-    chat: Chat
-    limits: RolloutLimits
-    name: str = "policy"
+    name = "policy"
+
+    def __init__(
+        self, put: Callable[[Question | None], None], chat: Chat, limits: RolloutLimits
+    ) -> None:
+        self.put, self.chat, self.limits = put, chat, limits
+        self.tracker = BudgetTracker(RunLimits(limits.turns))
 
     def encode(
-        self, messages: Sequence[Message], known: Sequence[Conversation], tools: Sequence[Tool]
+        self,
+        messages: Sequence[Message],
+        conversations: Sequence[Conversation],
+        tools: Sequence[Tool],
     ) -> tuple[int, ...]:
+        """Return the ids of a question."""
         asked, chat = list(messages), self._chat(tools)
-        prefixes = [(earlier, ids) for earlier, ids in known if earlier == asked[: len(earlier)]]
-        if not prefixes:
+        longest, ids = 0, tuple[int, ...]()
+        for earlier, earlier_ids in conversations:
+            if len(earlier) > longest and earlier == asked[: len(earlier)]:
+                longest, ids = len(earlier), earlier_ids
+        if not longest:
             return tuple(chat.encode(asked))
-        earlier, ids = max(prefixes, key=lambda prefix: len(prefix[0]))
-        return tuple(chat.append(list(ids), asked, len(earlier)))
+        return tuple(chat.append(list(ids), asked, longest))
 
     def ask(
         self, messages: Sequence[Message], prompt: tuple[int, ...] | None, options: dict[str, Any]
     ) -> Reply:
         chat = self._chat(options.get("tools", ()))
-        answer: Future[Sampled] = Future()
+        answer = Future[Sampled]()
         self.put((list(prompt or ()), answer))
         ids, logprobs, *version = answer.result()
         text, calls = chat.decode(ids), tuple[ToolCall, ...]()
         if isinstance(chat, ToolChat):
             text, calls = chat.split(text)
-        ended = ids[-1:] and ids[-1] in getattr(chat, "end_ids", ())
-        full = (
-            self.limits.reply_tokens is not None
-            and len(ids) == self.limits.reply_tokens
-            and not ended
+        finish_reason = None
+        if len(ids) == self.limits.reply_tokens and ids[-1] not in getattr(chat, "end_ids", ()):
+            finish_reason = "length"
+        policy_version = version[0] if version else None
+        sample = Sample(tuple(ids), tuple(logprobs), finish_reason, policy_version, prompt or ())
+        return Reply(
+            text,
+            Usage(len(sample.prompt_ids), len(ids)),
+            _with_new_ids(calls, messages),
+            sample=sample,
         )
-        sample = Sample(
-            tuple(ids),
-            tuple(logprobs),
-            "length" if full else None,
-            version[0] if version else None,
-            prompt or (),
-        )
-        usage = Usage(len(sample.prompt_ids), len(ids))
-        return Reply(text, usage, _with_new_ids(calls, messages), sample=sample)
 
     def _chat(self, tools: Sequence[Tool]) -> Chat:
         if not tools:
@@ -270,28 +258,37 @@ class Asked:
         return chat
 
     def note_end(self) -> None:
+        """Note that an episode has ended."""
         self.put(None)
+
+
+Source = Served | Asked
+"""Where the replies of one call of the pool come from, the limits of each rollout, and the tracker
+that stops them all."""
 
 
 def _with_new_ids(calls: Sequence[ToolCall], messages: Sequence[Message]) -> tuple[ToolCall, ...]:
     """Return calls with ids that are new in the conversation, those of the policy if they are. An
     agent need not replace them, so that it continues the conversation with this reply."""
-    ids = {call["id"] for message in messages for call in message.get("tool_calls") or ()}
-    named = list[ToolCall]()
+    ids = set[str]()
+    for message in messages:
+        ids.update(call["id"] for call in message.get("tool_calls") or ())
+    named = []
     for number, call in enumerate(calls):
-        is_new = call.id and call.id not in ids
-        named.append(call if is_new else replace(call, id=f"call{len(messages):03}{number:02}"))
-        ids.add(named[-1].id)
+        if not call.id or call.id in ids:
+            call = replace(call, id=f"call{len(messages):03}{number:02}")
+        named.append(call)
+        ids.add(call.id)
     return tuple(named)
 
 
 def require_sampled(answer: Any, count: int) -> list[Sampled]:
     """Return what `generate` returned as lists of numbers; `UsageError` for anything else."""
+    replies = []
     try:
-        replies = [
-            ([*map(index, ids)], [*map(float, logprobs)], version[0] if version else None)
-            for ids, logprobs, *version in answer
-        ]
+        for ids, logprobs, *version in answer:
+            policy_version = version[0] if version else None
+            replies.append(([*map(index, ids)], [*map(float, logprobs)], policy_version))
     except (TypeError, ValueError) as error:
         raise UsageError(
             "a reply is a pair of token ids and log-probabilities, or these and the version of the "
@@ -299,9 +296,11 @@ def require_sampled(answer: Any, count: int) -> list[Sampled]:
         ) from error
     if len(replies) != count:
         raise UsageError(f"generate returned {len(replies)} replies to {count} prompts")
-    for ids, logprobs, version in replies:
-        if not (version is None or type(version) in (str, int)):
-            raise UsageError(f"the version of a policy is a text or whole number, not {version!r}")
+    for ids, logprobs, policy_version in replies:
+        if policy_version is not None and type(policy_version) not in (str, int):
+            raise UsageError(
+                f"the version of a policy is a text or whole number, not {policy_version!r}"
+            )
         if (
             len(logprobs) not in (0, len(ids))
             or not all(map(is_number, (*ids, *logprobs)))

@@ -30,10 +30,9 @@ import asyncio
 import hmac
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, replace
 from typing import Any
 
 from starlette.applications import Starlette
@@ -41,8 +40,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from intercode.env import EnvFactory
-from intercode.errors import IntercodeError, UsageError
+from intercode.errors import IntercodeError
+from intercode.factory import EnvFactory
 from intercode.models import NO_KEY, OpenAIModel
 from intercode.models.refusals import FIXED
 from intercode.runs.store import to_json
@@ -61,45 +60,10 @@ _KINDS = {str: "a text", int: "a whole number", dict: "an object"}
 _STATUS = {"caller": 400, "model": 502, "sandbox": 503}
 
 
-@dataclass(frozen=True, slots=True)
-class Models:
-    """The models that callers may name.
-
-    `own` is the service's address, if it has one, which gets the service's key. `allowed` are other
-    addresses; `*` in one stands for letters, digits and hyphens. `settings` are arguments of
-    `OpenAIModel`.
-    """
-
-    own: str | None
-    allowed: Sequence[str]
-    settings: Mapping[str, Any]
-
-    def connect(
-        self,
-        model: str,
-        base_url: str | None,
-        key: str | None,
-        limits: RolloutLimits,
-        sampling: Mapping[str, Any],
-    ) -> OpenAIModel:
-        """Return the model at an address. Raises `_Refused` if the address is not allowed."""
-        settings = {
-            **self.settings,
-            "max_tokens": limits.reply_tokens,
-            "context": limits.context,
-            "request": {**(self.settings.get("request") or {}), **sampling},
-        }
-        if base_url is None or base_url.rstrip("/") == (self.own or "").rstrip("/"):
-            if not self.own:
-                raise _Refused(400, "name the model's address: the service has none (base_url)")
-            return OpenAIModel(model, base_url=self.own, api_key=key, **settings)
-        if not any(_matches(base_url, pattern) for pattern in self.allowed):
-            raise _Refused(403, f"the address {base_url:.200} is not allowed (--allow-base-url)")
-        return OpenAIModel(model, base_url=base_url, api_key=key or NO_KEY, **settings)
-
-
 class _Refused(Exception):
     """A request that is answered with `status`, and the message as the caller's fault."""
+
+    fault = "caller"
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -110,6 +74,10 @@ class Service:
     """Answers requests with pools of warm environments, one for each agent.
 
     At most `envs` rollouts are played and `queue` wait at a time. Close it to end them.
+
+    `base_url` is the service's address of models, if it has one, which gets the service's key.
+    `allowed` are other addresses; `*` in one stands for letters, digits and hyphens. `options` are
+    arguments of `OpenAIModel`.
     """
 
     def __init__(
@@ -117,21 +85,25 @@ class Service:
         env: str,
         factory: EnvFactory,
         agents: Sequence[str],
-        models: Models,
         token: str,
         *,
+        base_url: str | None,
+        allowed: Sequence[str],
+        options: Mapping[str, Any],
         envs: int,
         queue: int,
         limits: RolloutLimits,
         deal: int | None = None,
     ) -> None:
+        self._pools = dict[str, RolloutPool]()
         with ExitStack() as opened:
-            self._pools = {
-                agent: opened.enter_context(RolloutPool(factory, agent, envs=envs, limits=limits))
-                for agent in agents
-            }
-            self.close: Callable[[], None] = opened.pop_all().close
-        self._env, self._tasks, self._models = env, factory.tasks, models
+            for agent in agents:
+                self._pools[agent] = opened.enter_context(
+                    RolloutPool(factory, agent, envs=envs, limits=limits)
+                )
+            self.close = opened.pop_all().close
+        self._env, self._tasks = env, factory.tasks
+        self._base_url, self._allowed, self._options = base_url, allowed, options
         self._ids = {task.id for task in factory.tasks}
         self._token, self._limits = token.encode(), limits
         self._sampler = Sampler([(factory, 1)])
@@ -149,7 +121,7 @@ class Service:
             ],
             exception_handlers={
                 _Refused: _refuse,
-                IntercodeError: _report_fault,
+                IntercodeError: _refuse,
                 ClientDisconnect: lambda *_: Response(),  # nobody reads it
             },
         )
@@ -159,60 +131,53 @@ class Service:
 
     async def list_tasks(self, request: Request) -> Response:
         self._require_token(request)
-        tasks = [{"id": task.id, "query": task.query} for task in self._tasks]
-        return _answer({"env": self._env, "agents": list(self._pools), "tasks": tasks})
+        return _answer(
+            {
+                "env": self._env,
+                "agents": list(self._pools),
+                "tasks": [{"id": task.id, "query": task.query} for task in self._tasks],
+            }
+        )
 
     async def play(self, request: Request) -> Response:
         """Play one rollout. If the caller leaves, the episode ends within a turn."""
         self._require_token(request)
         if self._open >= self._most:
-            message = f"{self._most} rollouts are running or waiting; try again later"
-            raise _Refused(429, message)
+            raise _Refused(429, f"{self._most} rollouts are running or waiting; try again later")
         self._open += 1
         try:
             order = _read_order(await _body(request))
-            agent = order.get("agent") or next(iter(self._pools))
+            agent = order["agent"] = order.get("agent") or next(iter(self._pools))
             if agent not in self._pools:
                 raise _Refused(
                     400, f"no agent is called {agent:.100}; there are {', '.join(self._pools)}"
                 )
-            task = order.get("task")
-            if not task and not self._deals:
+            if task := order.get("task"):
+                if task not in self._ids:
+                    raise _Refused(404, f"no task has the id {task:.200}")
+            elif not self._deals:
                 raise _Refused(400, "the field 'task' is missing; the service deals none (--deal)")
-            if not task and "seed" in order:
+            elif "seed" in order:
                 raise _Refused(400, "the service deals the seed with the task; leave 'seed' out")
-            if task and task not in self._ids:
-                raise _Refused(404, f"no task has the id {task:.200}")
-            played = asyncio.ensure_future(self._play(agent, order))
-            left = asyncio.ensure_future(_disconnection(request))
+            rollout = asyncio.ensure_future(self._play(order))
+            disconnection = asyncio.ensure_future(_disconnection(request))
             try:
-                await asyncio.wait((played, left), return_when=asyncio.FIRST_COMPLETED)
-                if not played.done():
+                await asyncio.wait((rollout, disconnection), return_when=asyncio.FIRST_COMPLETED)
+                if not rollout.done():
                     return Response()  # nobody reads it
-                rollout = played.result()
-                about = {
-                    "task": rollout.task,
-                    "group": None if task else rollout.group,
-                    "seed": rollout.seed,
-                    "agent": agent,
-                    "model": order["model"],
-                }
-                return _answer_rollout(about, rollout)
+                return _answer_rollout(order, rollout.result())
             finally:
-                played.cancel()
-                left.cancel()
+                rollout.cancel()
+                disconnection.cancel()
         finally:
             self._open -= 1
 
-    async def _play(self, agent: str, order: dict[str, Any]) -> Rollout:
+    async def _play(self, order: dict[str, Any]) -> Rollout:
         limits = _lowered(self._limits, order.get("limits", {}))
-        sampling = order.get("sampling", {})
-        _require_sampling(sampling, limits)
-        base_url, key = order.get("base_url"), order.get("key")
-        connect = partial(self._models.connect, order["model"], base_url, key, limits, sampling)
-        with closing(await asyncio.to_thread(connect)) as model:
+        _require_sampling(order.get("sampling", {}), limits)
+        with closing(await asyncio.to_thread(self._connect, order, limits)) as model:
             async with self._free:
-                pool, task = self._pools[agent], order.get("task")
+                pool, task = self._pools[order["agent"]], order.get("task")
                 job = Job(task, order.get("seed", 0)) if task else next(self._dealt)
                 rollout = await pool.play(job, model, limits=limits)
                 pool.stats()  # else they grow for as long as the service runs
@@ -220,15 +185,31 @@ class Service:
                     self._sampler.note([rollout])
                 return rollout
 
+    def _connect(self, order: Mapping[str, Any], limits: RolloutLimits) -> OpenAIModel:
+        """Return the model of a request. Raises `_Refused` if its address is not allowed."""
+        address, key = order.get("base_url"), order.get("key")
+        if address is None or address.rstrip("/") == (self._base_url or "").rstrip("/"):
+            if not self._base_url:
+                raise _Refused(400, "name the model's address: the service has none (base_url)")
+            address = self._base_url
+        elif any(_matches(address, pattern) for pattern in self._allowed):
+            key = key or NO_KEY
+        else:
+            raise _Refused(403, f"the address {address:.200} is not allowed (--allow-base-url)")
+        request = {**(self._options.get("request") or {}), **order.get("sampling", {})}
+        options = {**self._options, "max_tokens": limits.reply_tokens, "context": limits.context}
+        options |= {"base_url": address, "api_key": key, "request": request}
+        return OpenAIModel(order["model"], **options)
+
     def _require_token(self, request: Request) -> None:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        known = hmac.compare_digest(token.strip().encode(), self._token)
-        if scheme.lower() != "bearer" or not known:
+        is_right = hmac.compare_digest(token.strip().encode(), self._token)
+        if scheme.lower() != "bearer" or not is_right:
             raise _Refused(401, "send the service's token: Authorization: Bearer TOKEN")
 
 
 def _matches(address: str, pattern: str) -> bool:
-    parts = [re.escape(part) for part in pattern.rstrip("/").split("*")]
+    parts = map(re.escape, pattern.rstrip("/").split("*"))
     return re.fullmatch(r"[A-Za-z0-9-]+".join(parts), address.rstrip("/")) is not None
 
 
@@ -286,8 +267,11 @@ def _require_sampling(sampling: Mapping[str, Any], limits: RolloutLimits) -> Non
         if limits.reply_tokens and (
             type(value) is not int or not 1 <= value <= limits.reply_tokens
         ):
-            message = f"from 1 to {limits.reply_tokens}, the limit 'reply_tokens'"
-            raise _Refused(400, f"{name} must be a whole number {message}")
+            raise _Refused(
+                400,
+                f"{name} must be a whole number from 1 to {limits.reply_tokens}, "
+                "the limit 'reply_tokens'",
+            )
 
 
 async def _disconnection(request: Request) -> None:
@@ -296,37 +280,39 @@ async def _disconnection(request: Request) -> None:
         pass
 
 
-def _answer(content: Mapping[str, Any], status: int = 200, **headers: str) -> Response:
+def _answer(content: Mapping[str, Any], status: int = 200) -> Response:
     # not JSONResponse, whose UTF-8 cannot contain the half characters that a sandbox may print
-    return Response(json.dumps(content), status, headers=headers, media_type="application/json")
+    return Response(json.dumps(content), status, media_type="application/json")
 
 
-def _answer_rollout(about: Mapping[str, Any], rollout: Rollout) -> Response:
+def _answer_rollout(order: Mapping[str, Any], rollout: Rollout) -> Response:
+    answer = {
+        "task": rollout.task,
+        "group": None if order.get("task") else rollout.group,
+        "seed": rollout.seed,
+        "agent": order["agent"],
+        "model": order["model"],
+    }
     episode = to_json(rollout.episode)
     if rollout.reward is None:
         fault, _, message = (rollout.episode.error or "sandbox: the service ends").partition(": ")
-        error = {"fault": fault, "message": message}
-        return _answer({**about, "error": error, "episode": episode}, _STATUS.get(fault, 500))
-    return _answer(
-        {
-            **about,
-            "reward": rollout.reward,
-            "success": rollout.episode.success,
-            "cut": rollout.cut,
-            "episode": episode,
-            "segments": [asdict(segment) for segment in rollout.segments],
-        }
-    )
+        answer |= {"error": {"fault": fault, "message": message}, "episode": episode}
+        return _answer(answer, _STATUS.get(fault, 500))
+    answer |= {
+        "reward": rollout.reward,
+        "success": rollout.episode.success,
+        "cut": rollout.cut,
+        "episode": episode,
+        "segments": [asdict(segment) for segment in rollout.segments],
+    }
+    return _answer(answer)
 
 
-def _refuse(request: Request, refused: Exception) -> Response:
-    assert isinstance(refused, _Refused)
-    headers = {"Retry-After": "1"} if refused.status == 429 else {}
-    error = {"fault": "caller", "message": str(refused)}
-    return _answer({"error": error}, refused.status, **headers)
-
-
-def _report_fault(request: Request, fault: Exception) -> Response:
-    assert isinstance(fault, IntercodeError)
-    status = 400 if isinstance(fault, UsageError) else _STATUS.get(fault.fault, 500)
-    return _answer({"error": {"fault": fault.fault, "message": str(fault)}}, status)
+def _refuse(request: Request, error: Exception) -> Response:
+    """Return the answer to a request that is refused, or has met a fault."""
+    assert isinstance(error, _Refused | IntercodeError)
+    status = error.status if isinstance(error, _Refused) else _STATUS.get(error.fault, 500)
+    response = _answer({"error": {"fault": error.fault, "message": str(error)}}, status)
+    if status == 429:
+        response.headers["Retry-After"] = "1"
+    return response

@@ -6,10 +6,10 @@ import statistics
 import threading
 import time
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass
 
 from intercode.train.grouping import EQUAL
-from intercode.train.jobs import Job, Rollout
+from intercode.train.jobs import Group, Rollout
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,7 @@ class PoolStats:
         """Return the figures as one dictionary of numbers, such as `seconds/model`; those that are
         None are left out."""
         numbers: dict[str, float] = {}
-        for name in (one.name for one in fields(self)):
-            value = getattr(self, name)
+        for name, value in asdict(self).items():
             if isinstance(value, dict):
                 numbers |= {f"{name}/{key}": float(number) for key, number in value.items()}
             elif value is not None:
@@ -61,38 +60,23 @@ class PoolStats:
         return numbers
 
 
-_Group = tuple[str, int, str]
-"""Tag, number and task of a group."""
-
-
-@dataclass
 class _Figures:
     """Counts under one tag since the last call of `take`."""
 
-    rewards: list[float] = field(default_factory=list)
-    successes: int = 0
-    replayed: int = 0
-    without_logprobs: int = 0
-    tokens: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
-    cuts: Counter[str] = field(default_factory=Counter)
-    limit_hits: Counter[str] = field(default_factory=Counter)
-    no_value: Counter[str] = field(default_factory=Counter)
-    seconds: dict[str, float] = field(
-        default_factory=lambda: dict.fromkeys(("model", "actions", "rest"), 0.0)
-    )
-    begun: float | None = None
-    ended: float = 0.0
+    def __init__(self) -> None:
+        self.rewards, self.begun, self.ended = list[float](), time.perf_counter(), 0.0
+        self.successes = self.replayed = self.without_logprobs = self.tokens = 0
+        self.faults, self.cuts = Counter[str](), Counter[str]()
+        self.limit_hits, self.no_value = Counter[str](), Counter[str]()
+        self.seconds = dict.fromkeys(("model", "actions", "rest"), 0.0)
 
 
-@dataclass
 class _OpenGroup:
-    waiting: int = 0
-    """Rollouts that have not ended."""
-    rewards: list[float] = field(default_factory=list)
-    solved: bool = True
-    whole: bool = True
-    """False if the caller has left some of its rollouts."""
+    """A group of which `waiting` rollouts have not ended. It is not `whole` if the caller has left
+    some of them."""
+
+    def __init__(self) -> None:
+        self.waiting, self.rewards, self.solved, self.whole = 0, list[float](), True, True
 
 
 class Tally:
@@ -100,68 +84,67 @@ class Tally:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._figures: defaultdict[str, _Figures] = defaultdict(_Figures)
-        self._groups: defaultdict[_Group, _OpenGroup] = defaultdict(_OpenGroup)
+        self._figures = defaultdict[str, _Figures](_Figures)
+        self._groups = defaultdict[Group, _OpenGroup](_OpenGroup)
 
-    def begin(self, tag: str, job: Job) -> None:
+    def begin(self, group: Group) -> None:
         """Note that a rollout is going to be played, or that its group has more to come."""
         with self._lock:
-            self._groups[_group(tag, job)].waiting += 1
-            figures = self._figures[tag]
-            figures.begun = time.perf_counter() if figures.begun is None else figures.begun
+            self._groups[group].waiting += 1
+            self._figures.setdefault(group.tag, _Figures())  # the clock starts
 
-    def end(self, tag: str, job: Job) -> None:
+    def end(self, group: Group) -> None:
         """Note the end of what began."""
         with self._lock:
-            self._groups[_group(tag, job)].waiting -= 1
+            self._groups[group].waiting -= 1
 
-    def leave(self, tag: str, job: Job) -> None:
-        """Note that the rest of a job's group is not going to be played."""
+    def leave(self, group: Group) -> None:
+        """Note that the rest of a group is not going to be played."""
         with self._lock:
-            self._groups[_group(tag, job)].whole = False
+            self._groups[group].whole = False
 
-    def follow(self, tag: str, before: Job | None, job: Job | None) -> None:
-        """Note that jobs which are taken one by one went on from `before` to `job`: a group has no
-        more to come when the next begins."""
-        if before and job and _group(tag, before) == _group(tag, job):
+    def follow(self, before: Group | None, group: Group | None) -> None:
+        """Note that jobs which are taken one by one went on from the group `before` to `group`: a
+        group has no more to come when the next begins."""
+        if before == group:
             return
-        if job:
-            self.begin(tag, job)
+        if group:
+            self.begin(group)
         if before:
-            self.end(tag, before)
+            self.end(before)
 
     def note_replay(self, tag: str) -> None:
         with self._lock:
             self._figures[tag].replayed += 1
 
-    def note(self, tag: str, rollout: Rollout, seconds: float) -> None:
-        """Note a rollout that took `seconds` in all; one that the caller left does not count."""
+    def note(self, name: Group, rollout: Rollout, seconds: float) -> None:
+        """Note a rollout of a group that took `seconds` in all; one that the caller left does not
+        count."""
         reward, turns, error = rollout.reward, rollout.episode.turns, rollout.episode.error
         if reward is None and error is None:
-            with self._lock:
-                self._groups[tag, rollout.group, rollout.task].whole = False
+            self.leave(name)
             return
-        model = sum(turn.reply_seconds or 0.0 for turn in turns)
-        actions = sum(turn.seconds or 0.0 for turn in turns)
-        samples = [turn.sample for turn in turns if turn.sample]
-        bare = sum(bool(sample.token_ids) and not sample.logprobs for sample in samples)
-        sampled = sum(turn.usage.completion_tokens for turn in turns)
+        model = actions = 0.0
         with self._lock:
-            figures = self._figures[tag]
-            figures.without_logprobs += bare
-            figures.tokens += sampled
+            figures = self._figures[name.tag]
             figures.ended = time.perf_counter()
+            for turn in turns:
+                model += turn.reply_seconds or 0.0
+                actions += turn.seconds or 0.0
+                figures.tokens += turn.usage.completion_tokens
+                figures.limit_hits.update(turn.limits)
+                if turn.sample and turn.sample.token_ids and not turn.sample.logprobs:
+                    figures.without_logprobs += 1
             if error:
                 figures.faults[error.partition(":")[0]] += 1
             if rollout.cut:
                 figures.cuts[rollout.cut] += 1
             if rollout.episode.no_value:
                 figures.no_value[rollout.episode.no_value] += 1
-            figures.limit_hits.update(name for turn in turns for name in turn.limits)
             if reward is not None:
                 figures.rewards.append(reward)
                 figures.successes += rollout.episode.success
-                group = self._groups[tag, rollout.group, rollout.task]
+                group = self._groups[name]
                 group.rewards.append(reward)
                 group.solved = group.solved and rollout.episode.success
             figures.seconds["model"] += model
@@ -172,21 +155,26 @@ class Tally:
         """Return the figures of a tag, and begin anew; groups that are not complete remain."""
         with self._lock:
             figures = self._figures.pop(tag, _Figures())
-            if any(name[0] == tag and group.waiting for name, group in self._groups.items()):
-                self._figures[tag].begun = time.perf_counter()
-            ended = [
-                name for name, group in self._groups.items() if name[0] == tag and not group.waiting
-            ]
-            groups = [
-                group for group in map(self._groups.pop, ended) if group.rewards and group.whole
-            ]
+            groups = []
+            for name, group in list(self._groups.items()):
+                if name.tag != tag:
+                    continue
+                if group.waiting:
+                    self._figures.setdefault(tag, _Figures())
+                    continue
+                del self._groups[name]
+                if group.rewards and group.whole:
+                    groups.append(group)
         flat = [group for group in groups if max(group.rewards) - min(group.rewards) < EQUAL]
-        rewards = figures.rewards
-        seconds = figures.ended - (figures.begun or 0.0)
+        rewards, seconds = figures.rewards, figures.ended - figures.begun
+        reward = success_rate = None
+        if rewards:
+            reward = statistics.fmean(rewards)
+            success_rate = figures.successes / len(rewards)
         return PoolStats(
             rollouts=len(rewards) + figures.faults.total(),
-            reward=statistics.fmean(rewards) if rewards else None,
-            success_rate=figures.successes / len(rewards) if rewards else None,
+            reward=reward,
+            success_rate=success_rate,
             replayed=figures.replayed,
             faults=dict(figures.faults),
             cuts=dict(figures.cuts),
@@ -200,7 +188,3 @@ class Tally:
             tokens_per_second=figures.tokens / seconds if figures.tokens and seconds > 0 else 0.0,
             seconds=figures.seconds,
         )
-
-
-def _group(tag: str, job: Job) -> _Group:
-    return tag, job.group, job.task if isinstance(job.task, str) else job.task.id

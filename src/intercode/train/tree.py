@@ -7,7 +7,7 @@ widths (2, 3)       root ─┬─ first action ─┬─ …
                                            ├─ …
                                            └─ …
 
-Each fork copies the living world: files and processes. The agent's generator is driven again with
+Each fork copies the live sandbox: files and processes. The agent's generator is driven again with
 the replies and steps so far, which costs nothing. A node's reward is the mean of the rollouts below
 it.
 """
@@ -16,17 +16,19 @@ from __future__ import annotations
 
 import statistics
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from intercode.errors import ForkError
 from intercode.runner.env_forks import Playable
 from intercode.runner.warm_env import WarmEnv
 from intercode.runs.segments import Segment, segments_of
-from intercode.train.jobs import Rollout
+from intercode.train.jobs import Order, Rollout
 from intercode.train.sampling import EpisodeSampler
 
 
@@ -59,51 +61,54 @@ class _Branch:
     """A leaf that grows. At fork number n it took branch `path[n]`, when `replies[n]` replies had
     come."""
 
-    path: list[int] = field(default_factory=list)
-    replies: list[int] = field(default_factory=list)
-    first: Any = None
+    path: list[int]
+    replies: list[int]
+    first: Any
     """The result of `reset`; `steps` contains the results of the actions so far."""
-    steps: list[Any] = field(default_factory=list)
-    values: dict[int, float | None] = field(default_factory=dict)
+    steps: list[Any]
+    values: dict[int, float | None]
     """The reward that a submission would have earned after this many steps."""
     future: Future[Rollout] | None = None
 
 
-Start = Callable[..., Future[Rollout]]
-
-
 class Growth:
-    """A tree while it is played; `start` plays a branch."""
+    """A tree while it is played: `play` plays a branch, which is the order of the tree with its own
+    sampler and environment."""
 
-    def __init__(self, start: Start, widths: Sequence[int], seed: int) -> None:
-        self._start, self.widths, self._seed = start, widths, seed
+    def __init__(
+        self, order: Order, widths: Sequence[int], play: Callable[[Order], Future[Rollout]]
+    ) -> None:
+        self._order, self.widths, self._play = order, widths, play
         self.branches: list[_Branch] = []
         self._lock = threading.Lock()
 
-    def add(
-        self, branch: _Branch, sampler: EpisodeSampler | None = None, env: Playable | None = None
-    ) -> None:
+    def add(self, branch: _Branch, sampler: EpisodeSampler, env: Playable | None = None) -> None:
         """Play a branch; `env` is the fork on which it continues."""
         with self._lock:
-            number = len(self.branches)
+            sampler = sampler.fork(self._order.seed + len(self.branches))
             self.branches.append(branch)
-        branch.future = self._start(
-            sampler=sampler and sampler.fork(self._seed + number),
-            env=env and WarmEnv(lambda: env, env),
-            wrap=lambda world, asked: _ForkingEnv(world, asked, self, branch),
+        branch.future = self._play(
+            replace(
+                self._order,
+                sampler=sampler,
+                env=WarmEnv(lambda: env, env) if env else None,
+                wrap=partial(_ForkingEnv, sampler, self, branch),
+                turns=[],
+            )
         )
 
     def begin(self) -> None:
-        self.add(_Branch())
+        self.add(_Branch([], [], None, [], {}), self._order.sampler)
 
-    def futures(self) -> list[Future[Rollout]]:
+    def unfinished(self) -> list[Future[Rollout]]:
         with self._lock:
-            return [branch.future for branch in self.branches if branch.future]
+            futures = [branch.future for branch in self.branches]
+        return [future for future in futures if future and not future.done()]
 
     def tree(self) -> Tree:
         """Return the tree when all futures are done."""
-        leaves = [(branch, branch.future.result()) for branch in self.branches if branch.future]
-        root = _node(sorted(leaves, key=lambda leaf: leaf[0].path), 0)
+        branches = sorted(self.branches, key=attrgetter("path"))
+        root = _node([(branch, branch.future.result()) for branch in branches if branch.future], 0)
         return Tree(root, root.rollouts)
 
 
@@ -112,29 +117,29 @@ class _ForkingEnv:
     of its first actions."""
 
     def __init__(
-        self, env: Playable, sampler: EpisodeSampler, growth: Growth, branch: _Branch
+        self, sampler: EpisodeSampler, growth: Growth, branch: _Branch, env: Playable
     ) -> None:
-        self._env = env
-        self._sampler = sampler
-        self._growth = growth
-        self._branch = branch
+        self._env, self._sampler, self._growth, self._branch = env, sampler, growth, branch
         self._taken = 0
 
     def __getattr__(self, name: str) -> Any:
         if name == "fork":
             raise AttributeError(name)  # an agent that forks by itself cannot be driven again
         attribute = getattr(self._env, name)
-        return partial(self._value, attribute) if name == "value" else attribute
+        if name == "value":
+            return partial(self._value, attribute)
+        return attribute
 
     def _value(self, value: Callable[[], float | None]) -> float | None:
         """Return the value of the state after the last step, which may be a recorded one."""
-        if self._taken not in self._branch.values:
-            self._branch.values[self._taken] = value()
-        return self._branch.values[self._taken]
+        values = self._branch.values
+        if self._taken not in values:
+            values[self._taken] = value()
+        return values[self._taken]
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+    def reset(self, **options: Any) -> Any:
         if self._branch.first is None:
-            self._branch.first = self._env.reset(seed=seed, options=options)
+            self._branch.first = self._env.reset(**options)
             self._fork()
         return self._branch.first
 
@@ -152,36 +157,35 @@ class _ForkingEnv:
         branch, depth = self._branch, len(self._branch.steps)
         if depth >= len(self._growth.widths):
             return
-        path, replies = list(branch.path), [*branch.replies, len(self._sampler.replies)]
+        path, replies = branch.path, [*branch.replies, len(self._sampler.replies)]
         branch.path, branch.replies = [*path, 0], replies
         for number in range(1, self._growth.widths[depth]):
             try:
                 copy = self._env.fork(replay=True)  # type: ignore[attr-defined]
             except ForkError:  # a job of the agent cannot be copied: the branch continues alone
                 return
-            steps, values = list(branch.steps), dict(branch.values)
-            self._growth.add(
-                _Branch([*path, number], list(replies), branch.first, steps, values),
-                self._sampler,
-                copy,
+            fork = _Branch(
+                [*path, number], replies, branch.first, list(branch.steps), dict(branch.values)
             )
+            self._growth.add(fork, self._sampler, copy)
 
 
 def _node(leaves: Sequence[tuple[_Branch, Rollout]], depth: int) -> Node:
     """Return the node of leaves that took the same branches at their first `depth` forks."""
     branch, rollout = leaves[0]
-    groups: dict[int, list[tuple[_Branch, Rollout]]] = {}
-    for leaf in leaves:
-        if len(leaf[0].path) > depth:
-            groups.setdefault(leaf[0].path[depth], []).append(leaf)
+    groups = defaultdict[int, list[tuple[_Branch, Rollout]]](list)
+    rollouts, rewards = [], []
+    for leaf, leaf_rollout in leaves:
+        rollouts.append(leaf_rollout)
+        if leaf_rollout.reward is not None:
+            rewards.append(leaf_rollout.reward)
+        if len(leaf.path) > depth:
+            groups[leaf.path[depth]].append((leaf, leaf_rollout))
     asked = [place for place, turn in enumerate(rollout.episode.turns) if turn.ask is not None]
-    first = branch.replies[depth - 1] if depth else 0
-    last = branch.replies[depth] if groups else len(asked)
-    rollouts = tuple(leaf[1] for leaf in leaves)
-    rewards = [leaf.reward for leaf in rollouts if leaf.reward is not None]
+    first, last = [0, *branch.replies, len(asked)][depth : depth + 2]
     return Node(
         segments_of(rollout.episode.turns, asked[first:last]),
         statistics.fmean(rewards) if rewards else None,
         tuple(_node(group, depth + 1) for group in groups.values()),
-        rollouts,
+        tuple(rollouts),
     )

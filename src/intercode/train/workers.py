@@ -1,6 +1,6 @@
 """The threads of a pool. Each keeps a warm environment, and is the only one that uses it.
 
-submit ──► an idle worker whose environment is of the call's world
+submit ──► an idle worker whose environment is in the call's setting
            ├── else a new worker, up to `most`
            ├── else an idle worker, which makes another environment
            └── else the backlog, from which a worker takes first what its environment can play
@@ -19,16 +19,14 @@ from typing import NamedTuple
 
 from intercode.errors import UsageError
 from intercode.runner.warm_env import WarmEnv
-from intercode.train.worlds import Setting
+from intercode.train.settings import Setting
 
 
 class Call(NamedTuple):
-    """A function for a worker to call with its environment, the lowest priority and number
-    first."""
+    """A function for a worker to call with its environment, the lowest number first."""
 
-    priority: int
     number: int
-    world: Setting
+    setting: Setting
     play: Callable[[WarmEnv], None]
 
 
@@ -36,8 +34,8 @@ class _Worker:
     """`inbox` gets a call when the worker is idle; None ends it."""
 
     def __init__(self, number: int, work: Callable[[_Worker], None]) -> None:
-        self.world: Setting | None = None
-        self.inbox: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self.setting: Setting | None = None
+        self.inbox = queue.SimpleQueue[Call | None]()
         name = f"rollout-{number}"
         self.thread = threading.Thread(target=work, args=(self,), name=name, daemon=True)
         self.thread.start()
@@ -47,23 +45,23 @@ class Workers:
     """Up to `most` threads, started when they are needed."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._numbers = most, itertools.count()
+        self._most, self._numbers = most, itertools.count(1)
         self._workers: list[_Worker] = []
         self._idle: list[_Worker] = []
         self._backlog: dict[Setting, list[Call]] = {}
         self._closed, self._lock = False, threading.Lock()
 
     def submit(
-        self, world: Setting, play: Callable[[WarmEnv], None], *, newest_first: bool = False
+        self, setting: Setting, play: Callable[[WarmEnv], None], *, newest_first: bool = False
     ) -> None:
-        """Let a worker call `play` with a warm environment of a world. `newest_first`: before all
+        """Let a worker call `play` with a warm environment of a setting. `newest_first`: before all
         other calls, and the last one of these first."""
         number = next(self._numbers)
+        call = Call(-number if newest_first else number, setting, play)
         with self._lock:
             if self._closed:
                 raise UsageError("the pool is closed; make a new one")
-            call = Call(0, -number, world, play) if newest_first else Call(1, number, world, play)
-            same = [worker for worker in self._idle if worker.world is world]
+            same = [worker for worker in self._idle if worker.setting is setting]
             if same or (self._idle and len(self._workers) == self._most):
                 worker = (same or self._idle)[-1]
                 self._idle.remove(worker)
@@ -71,7 +69,7 @@ class Workers:
                 worker = _Worker(len(self._workers), self._work)
                 self._workers.append(worker)
             else:
-                heapq.heappush(self._backlog.setdefault(world, []), call)
+                heapq.heappush(self._backlog.setdefault(setting, []), call)
                 return
         worker.inbox.put(call)
 
@@ -90,28 +88,30 @@ class Workers:
     def _work(self, worker: _Worker) -> None:
         env: WarmEnv | None = None
         while call := worker.inbox.get():
-            if env is None or worker.world is not call.world:
+            if env is None or worker.setting is not call.setting:
                 _close(env)
-                worker.world, env = call.world, WarmEnv(call.world.factory)
+                worker.setting, env = call.setting, WarmEnv(call.setting.factory)
             call.play(env)
             with self._lock:
-                if (following := self._take(worker.world)) or self._closed:
+                following = self._take(worker.setting)
+                if following or self._closed:
                     worker.inbox.put(following)
                 else:
                     self._idle.append(worker)
         _close(env)
 
-    def _take(self, world: Setting) -> Call | None:
-        """Take the next call from the backlog: the first of those of the highest priority, but one
-        of this world if it has any of that priority."""
+    def _take(self, setting: Setting) -> Call | None:
+        """Take the next call from the backlog: the first one, but one of this setting if it has any
+        that is not behind one of `newest_first`."""
         if not self._backlog:
             return None
         best = min(self._backlog, key=lambda other: self._backlog[other][0])
-        calls = self._backlog.get(world)
-        if calls and calls[0].priority == self._backlog[best][0].priority:
-            best = world
-        call = heapq.heappop(self._backlog[best])
-        if not self._backlog[best]:
+        calls = self._backlog.get(setting)
+        if calls and (calls[0].number < 0 or self._backlog[best][0].number > 0):
+            best = setting
+        calls = self._backlog[best]
+        call = heapq.heappop(calls)
+        if not calls:
             del self._backlog[best]
         return call
 

@@ -28,12 +28,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from queue import SimpleQueue
 from typing import Any
 
 from intercode.agents import Strategy, gold, guesser, noop
 from intercode.agents.base import StrategySteps
-from intercode.agents.tfidf import cosine, vectors
+from intercode.agents.tfidf import Vector, cosine, vectors
 from intercode.env import InterCodeEnv
 from intercode.envs import environment_class
 from intercode.errors import NO_BUILD, DataError, IntercodeError
@@ -43,12 +44,14 @@ from intercode.runner.run import evaluate, select
 from intercode.runner.warm_env import naming_task
 from intercode.types import BROKEN, KINDS, Episode, GoldRun, Task, TaskIssue
 from intercode.user import facet_issues
-from intercode.validate.overlap import NEAR, find_overlap
+from intercode.validate.overlap import NEAR, database_of, find_overlap
 
 PAUSE = 1.1
 """Seconds between the two raw executions of all golds."""
+_COUNTS = ("gold_ok", "noop_paid", "nondeterministic")
 
-Issues = Sequence[tuple[Task, TaskIssue]]
+Issue = tuple[Task, TaskIssue]
+Issues = Sequence[Issue]
 
 
 def check(
@@ -69,88 +72,45 @@ def check(
     """
     with closing(make_env()) as env:
         owner = type(env)
-    checks = _Checks(make_env, workers, on_task)
+    checks = _Checks(make_env, workers, on_task, [*left_out])
     first = checks.run_golds(tasks)
     tasks = _with_passing_gold(tasks, first)
     time.sleep(PAUSE)
-    second = checks.run_golds(tasks)
-    nearest = nearest_tasks(tasks)
-    by_gold, by_noop = checks.play(gold, tasks), checks.play(noop, tasks)
-    by_neighbour = checks.play(_gold_of(nearest), tasks)
-    guessed = checks.play(guesser, _guessed(tasks))
-    differing = [
-        issue
-        for task, *pair in zip(tasks, first, second, strict=True)
-        for issue in _difference(task, *pair)
-    ]
-    unstable = {task.id for task, _ in differing}
-    golds = [
-        issue
-        for task, run in zip(tasks, first, strict=True)
-        for issue in _gold_issues(task, run, by_gold[task.id])
-    ]
-    failing = {task.id for task, issue in golds if issue.kind == "gold_fails"}
-    golds = [
-        (task, issue)
-        for task, issue in golds
-        if issue.kind != "gold_fails" or task.id not in unstable
-    ]
-    paid = [
-        (task, TaskIssue("doing nothing succeeds", "noop_solves"))
-        for task in tasks
-        if by_noop[task.id].success
-    ]
-    retrieved = [
-        (task, TaskIssue(f"the gold of task {nearest[task.id].id} succeeds", "retrieval_solves"))
-        for task in tasks
-        if by_neighbour[task.id].success
-    ]
-    hacks = [  # tests that pass by themselves are not hacked
-        (task, name, None if by_noop[task.id].success else issue)
-        for task, name, issue in checks.hacks(owner, tasks)
-    ]
-    forged = [(task, run.forgery) for task, run in zip(tasks, first, strict=True) if run.forgery]
-    alternatives: list[tuple[Task, TaskIssue]] = []
+    counts: dict[str, Any] = dict.fromkeys(_COUNTS, 0)
+    counts["gold_ok"], counts["nondeterministic"] = checks.play_golds(tasks, first)
     compared = [task for task, run in zip(tasks, first, strict=True) if run.task is None]
-    for place in range(1, max((len(task.golds) for task in compared), default=1)):
-        alternatives += checks.alternatives(
-            [task for task in compared if len(task.golds) > place], place
-        )
-    every = [*tasks, *{task.id: task for task, _ in left_out}.values()]
-    readable = [task for task in every if task.query]
-    # the gold was executed, or left out
-    texts = [
-        (task, issue)
-        for task, issue in _lint(readable, owner)
-        if issue.kind not in ("gold_fails", "no_tests")
-    ]
-    texts += find_overlap(readable, others)
-    counts: dict[str, Any] = {
-        "gold_ok": sum(by_gold[task.id].success and task.id not in failing for task in tasks),
-        "noop_paid": len(paid),
-        "nondeterministic": len(differing),
-    }
-    hacked = [(task, issue) for task, _, issue in hacks if issue]
-    issues = [*left_out, *differing, *golds, *alternatives, *paid, *hacked, *retrieved, *texts]
-    if hacks:
-        counts["hacks_paid"] = [
-            {"task": task.id, "hack": name}
-            for task, name in [*((task, name) for task, name, issue in hacks if issue), *forged]
-        ]
-        counts["hacks_not_played"] = [
-            {"hack": name, "why": why, "tasks": number}
-            for (name, why), number in sorted(checks.not_played.items())
-        ]
-    if guessed:
+    place = 1
+    while compared := [task for task in compared if len(task.golds) > place]:
+        checks.compare_golds(compared, place)
+        place += 1
+    by_noop = checks.play(noop, tasks)
+    for task in tasks:
+        if by_noop[task.id].success:
+            counts["noop_paid"] += 1
+            checks.note(task, "doing nothing succeeds", "noop_solves")
+    counts |= checks.play_hacks(owner, tasks, first, by_noop)
+    nearest = nearest_tasks(tasks)
+    by_neighbour = checks.play(_gold_of(nearest), tasks)
+    for task in tasks:
+        if by_neighbour[task.id].success:
+            why = f"the gold of task {nearest[task.id].id} succeeds"
+            checks.note(task, why, "retrieval_solves")
+    if guessed := checks.play(guesser, _guessed(tasks)):
         ids = [id for id, episode in guessed.items() if episode.success]
         counts["solved_without_asking"] = {"tasks": ids, "of": len(guessed)}
-    left: dict[str, list[str]] = {}
+    stays = defaultdict(list)
     for task, run in zip(tasks, first, strict=True):
         if run.stays_behind:
-            left.setdefault(run.stays_behind, []).append(task.id)
-    if left:
-        counts["stays_behind"] = [{"what": what, "tasks": ids} for what, ids in left.items()]
-    return {"tasks": len(every), **counts, **_report(every, issues, owner)}
+            stays[run.stays_behind].append(task.id)
+    if stays:
+        counts["stays_behind"] = [{"what": what, "tasks": ids} for what, ids in stays.items()]
+    every = [*tasks, *{task.id: task for task, _ in left_out}.values()]
+    readable = [task for task in every if task.query]
+    for task, issue in _lint(readable, owner):
+        if issue.kind not in ("gold_fails", "no_tests"):  # the gold was executed, or left out
+            checks.issues.append((task, issue))
+    checks.issues.extend(find_overlap(readable, others))
+    return {"tasks": len(every), **counts, **_report(every, checks.issues, owner)}
 
 
 def count_steps(tasks: Sequence[Task], owner: type[InterCodeEnv]) -> int:
@@ -176,7 +136,7 @@ def with_passing_golds(
     """Return the tasks; where tests decide and there are several golds, the gold is the first that
     passes."""
     several = [task for task in tasks if len(task.golds) > 1]
-    runs = _Checks(make_env, workers, lambda: None).run_golds(several)
+    runs = _Checks(make_env, workers).run_golds(several)
     passing = {task.id: task for task in _with_passing_gold(several, runs)}
     return [passing.get(task.id, task) for task in tasks]
 
@@ -200,39 +160,37 @@ def check_texts(
     data = env_class.read_data(replace(settings, limit=None if task else limit))
     tasks = select(data.tasks, task, limit=limit)
     by_task = env_class.lint_files(data, settings)
-    issues = [
-        *_lint(tasks, env_class),
-        *find_overlap(tasks, others),
-        *((task, issue) for task in tasks for issue in by_task.get(task.id, ())),
-        *data.left_out,
-    ]
-    counts = dict.fromkeys(("gold_ok", "noop_paid", "nondeterministic"))
+    issues = [*_lint(tasks, env_class), *find_overlap(tasks, others)]
+    for chosen in tasks:
+        issues += [(chosen, issue) for issue in by_task.get(chosen.id, ())]
+    issues += data.left_out
     every = [*tasks, *(task for task, _ in data.left_out)]
-    return {"tasks": len(every), **counts, **_report(every, issues, env_class)}
+    return {"tasks": len(every), **dict.fromkeys(_COUNTS), **_report(every, issues, env_class)}
 
 
-def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Issues:
-    return [
-        *((task, issue) for task in tasks for issue in (*env.lint(task), *facet_issues(task))),
-        *find_duplicates(tasks),
-    ]
+def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Iterator[Issue]:
+    for task in tasks:
+        for issue in (*env.lint(task), *facet_issues(task)):
+            yield task, issue
+    yield from find_duplicates(tasks)
 
 
 def _report(tasks: Sequence[Task], issues: Issues, env: type[InterCodeEnv]) -> dict[str, Any]:
     """Return the issues in the order of the tasks; `kinds` counts tasks."""
-    misspelt = misspelt_fields(env, tasks)
     place = {task.id: number for number, task in enumerate(tasks)}
-    rows = [
-        {"task": task.id, "kind": issue.kind, "why": issue.removeprefix(f"task {task.id}: ")}
-        for task, issue in sorted(issues, key=lambda pair: place[pair[0].id])
-    ]
-    kinds = Counter(kind for _, kind in {(row["task"], row["kind"]) for row in rows})
-    return {
-        "broken": [row for row in rows if row["kind"] in BROKEN],
-        "suspicious": [row for row in rows if row["kind"] not in BROKEN],
-        "kinds": {kind: kinds[kind] for kind in KINDS if kinds[kind]},
-        **({"misspelt": misspelt} if misspelt else {}),
-    }
+    broken = list[dict[str, str]]()
+    suspicious = list[dict[str, str]]()
+    by_kind = defaultdict(set)
+    for task, issue in sorted(issues, key=lambda pair: place[pair[0].id]):
+        by_kind[issue.kind].add(task.id)
+        rows = broken if issue.kind in BROKEN else suspicious
+        why = issue.removeprefix(f"task {task.id}: ")
+        rows.append({"task": task.id, "kind": issue.kind, "why": why})
+    kinds = {kind: len(by_kind[kind]) for kind in KINDS if kind in by_kind}
+    report = {"broken": broken, "suspicious": suspicious, "kinds": kinds}
+    if misspelt := misspelt_fields(env, tasks):
+        report["misspelt"] = misspelt
+    return report
 
 
 def _gold_of(others: Mapping[str, Task]) -> Strategy:
@@ -271,13 +229,15 @@ def in_envs(
 
 @dataclass(frozen=True)
 class _Checks:
-    """The parts of a check that execute something."""
+    """The parts of a check that execute something. They add what they find to `issues`."""
 
     make_env: Callable[[], InterCodeEnv]
     workers: int
-    on_task: Callable[[], object]
-    not_played: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Tasks by a hack that could not be played, and why."""
+    on_task: Callable[[], object] = lambda: None
+    issues: list[Issue] = field(default_factory=list)
+
+    def note(self, task: Task, why: str, kind: str) -> None:
+        self.issues.append((task, TaskIssue(why, kind)))
 
     def run_golds(self, tasks: Sequence[Task]) -> list[GoldRun]:
         """Execute each gold once, and return the results in task order."""
@@ -291,9 +251,7 @@ class _Checks:
 
         return in_envs(self.make_env, tasks, execute, self.workers)
 
-    def play(
-        self, agent: Strategy, tasks: Sequence[Task], make_env: Callable[[], Any] | None = None
-    ) -> dict[str, Episode]:
+    def play(self, agent: Strategy, tasks: Sequence[Task]) -> dict[str, Episode]:
         """Play each task once. Raises `IntercodeError` for a fault that is not the data's."""
 
         def note(episode: Episode) -> None:
@@ -302,37 +260,76 @@ class _Checks:
             self.on_task()
 
         episodes = evaluate(
-            make_env or self.make_env, agent, tasks=tasks, workers=self.workers, on_episode=note
+            self.make_env, agent, tasks=tasks, workers=self.workers, on_episode=note
         )
         return {episode.task: episode for episode in episodes}
 
-    def hacks(
-        self, owner: type[InterCodeEnv], tasks: Sequence[Task]
-    ) -> Iterator[tuple[Task, str, TaskIssue | None]]:
-        """Play each hack that the environments' class knows for a task; yield the task, the hack,
-        and, if it succeeded, the issue. Count those that could not be played."""
+    def play_golds(self, tasks: Sequence[Task], first: Sequence[GoldRun]) -> tuple[int, int]:
+        """Execute each gold again, and play it. Return how many succeed, and how many differ from
+        the first execution."""
+        second = self.run_golds(tasks)
+        episodes = self.play(gold, tasks)
+        succeeding = differing = 0
+        for task, run, again in zip(tasks, first, second, strict=True):
+            episode = episodes[task.id]
+            fails = False
+            unstable = run.evidence != again.evidence
+            if unstable:
+                differing += 1
+                self.note(task, _difference(run, again), "gold_differs")
+            for issue in _gold_issues(run, episode):
+                is_failure = issue.kind == "gold_fails"
+                fails |= is_failure
+                if not (is_failure and unstable):
+                    self.issues.append((task, issue))
+            succeeding += episode.success and not fails
+        return succeeding, differing
+
+    def play_hacks(
+        self,
+        owner: type[InterCodeEnv],
+        tasks: Sequence[Task],
+        runs: Sequence[GoldRun],
+        by_noop: Mapping[str, Episode],
+    ) -> dict[str, Any]:
+        """Play each hack that the environments' class knows for a task. Return the counts of the
+        report: nothing if there are no hacks. Tests that pass by themselves are not hacked."""
         by_task = {task.id: owner.hacks(task, in_process=False) for task in tasks}
-        for name in dict.fromkeys(name for hacks in by_task.values() for name in hacks):
-            hacked = [task for task in tasks if name in by_task[task.id]]
-
-            def strategy(task: Task, protocol: str, name: str = name) -> StrategySteps:
-                action = by_task[task.id][name].replace("@GOLD@", task.gold)
-                yield from gold(replace(task, gold=action), protocol)
-
-            episodes = self.play(strategy, hacked)
+        if not any(by_task.values()):
+            return {}
+        not_played = Counter[tuple[str, str]]()
+        paid = []
+        for name in dict.fromkeys(chain.from_iterable(by_task.values())):
+            hacked = []
+            actions = {}
+            for task in tasks:
+                if name in by_task[task.id]:
+                    action = by_task[task.id][name].replace("@GOLD@", task.gold)
+                    actions[task.id] = replace(task, gold=action)
+                    hacked.append(task)
+            episodes = self.play(_gold_of(actions), hacked)
             for task in hacked:
-                turns, issue = episodes[task.id].turns, None
-                _, is_unplayed, why = (turns[0].observation if turns else "").partition(NOT_PLAYED)
+                episode = episodes[task.id]
+                output = episode.turns[0].observation if episode.turns else ""
+                _, is_unplayed, why = output.partition(NOT_PLAYED)
                 if is_unplayed:
-                    self.not_played[name, why.strip()] += 1
-                elif episodes[task.id].success:
+                    not_played[name, why.strip()] += 1
+                elif episode.success and not by_noop[task.id].success:
+                    paid.append({"task": task.id, "hack": name})
                     why = f"the tests pass without the work, by this hack: {name}"
-                    issue = TaskIssue(why, "hack_pays")
-                yield task, name, issue
+                    self.note(task, why, "hack_pays")
+        for task, run in zip(tasks, runs, strict=True):
+            if run.forgery:
+                paid.append({"task": task.id, "hack": run.forgery})
+        unplayed = [
+            {"hack": name, "why": why, "tasks": number}
+            for (name, why), number in sorted(not_played.items())
+        ]
+        return {"hacks_paid": paid, "hacks_not_played": unplayed}
 
-    def alternatives(self, tasks: Sequence[Task], place: int) -> Iterator[tuple[Task, TaskIssue]]:
-        """Yield the tasks whose alternative gold number `place` does not run, or matches the gold
-        in neither direction.
+    def compare_golds(self, tasks: Sequence[Task], place: int) -> None:
+        """Note the tasks whose alternative gold number `place` does not run, or matches the gold in
+        neither direction.
 
         Flags of CTF tasks, and the forms of an answer in SQL, differ on purpose.
         """
@@ -348,72 +345,58 @@ class _Checks:
                 env.tasks = list(tasks)
                 return env
 
-            return self.play(_gold_of({task.id: task for task in answers}), tasks, make)
+            strategy = _gold_of({task.id: task for task in answers})
+            return replace(self, make_env=make).play(strategy, tasks)
 
         matches = play_as(golds, others), play_as(others, golds)
         for task, other, run in zip(golds, others, runs, strict=True):
-            issue = next(
-                (
-                    issue
-                    for issue in run.faults
-                    if getattr(issue, "kind", "gold_fails") == "gold_fails"
-                ),
-                None,
-            )
-            if issue is not None:
-                yield (
-                    task,
-                    TaskIssue(f"the alternative {other.gold!r:.100}: {issue}", "alternative_fails"),
-                )
-            elif not task.extra.keys() & {"gold_is", "golds_are"} and not any(
-                episodes[task.id].success or episodes[task.id].error for episodes in matches
-            ):
-                yield (
-                    task,
-                    TaskIssue(
-                        f"the alternative {other.gold!r:.100} and the gold do not match",
-                        "golds_disagree",
-                    ),
-                )
+            alternative = f"the alternative {other.gold!r:.100}"
+            failure = next(filter(_is_failure, run.faults), None)
+            is_same = False
+            for episodes in matches:
+                is_same |= episodes[task.id].success or bool(episodes[task.id].error)
+            if failure is not None:
+                self.note(task, f"{alternative}: {failure}", "alternative_fails")
+            elif not (is_same or task.extra.keys() & {"gold_is", "golds_are"}):
+                self.note(task, f"{alternative} and the gold do not match", "golds_disagree")
 
 
-def _gold_issues(task: Task, run: GoldRun, episode: Episode) -> Iterator[tuple[Task, TaskIssue]]:
-    """Yield the issues that executing the gold shows, and a failing reward that they do not
+def _is_failure(fault: str) -> bool:
+    return getattr(fault, "kind", "gold_fails") == "gold_fails"
+
+
+def _gold_issues(run: GoldRun, episode: Episode) -> list[TaskIssue]:
+    """Return the issues that executing the gold shows, and a failing reward that they do not
     explain."""
-    issues = [issue if isinstance(issue, TaskIssue) else _fault(issue) for issue in run.faults]
-    yield from ((task, issue) for issue in issues)
-    if not episode.success and not any(
-        issue.kind == "gold_fails" or episode.error for issue in issues
-    ):
+    issues = []
+    for fault in run.faults:
+        if not isinstance(fault, TaskIssue):
+            fault = _fault(fault)
+        issues.append(fault)
+    is_explained = any(map(_is_failure, issues)) or (issues and episode.error)
+    if not (episode.success or is_explained):
         parts = ", ".join(f"{name} {value:g}" for name, value in episode.parts.items())
         fault = episode.error or f"the gold itself earns only {episode.reward} ({parts})"
-        yield task, _fault(fault)
+        issues.append(_fault(fault))
+    return issues
 
 
 def _fault(why: str) -> TaskIssue:
     return TaskIssue(why, "no_build" if NO_BUILD in why else "gold_fails")
 
 
-def _difference(task: Task, run: GoldRun, again: GoldRun) -> Iterator[tuple[Task, TaskIssue]]:
-    if run.evidence == again.evidence:
-        return
-    lines = list(
-        difflib.unified_diff(run.summary.splitlines(), again.summary.splitlines(), lineterm="", n=0)
-    )[2:]
-    what = "; ".join(line for line in lines[:4] if not line.startswith("@@"))[:200]
-    yield (
-        task,
-        TaskIssue(
-            f"two executions of the gold differ: {what or 'in what they leave'}",
-            "gold_differs",
-        ),
+def _difference(run: GoldRun, again: GoldRun) -> str:
+    lines = difflib.unified_diff(
+        run.summary.splitlines(), again.summary.splitlines(), lineterm="", n=0
     )
+    shown = "; ".join(line for line in list(lines)[2:6] if not line.startswith("@@"))[:200]
+    return f"two executions of the gold differ: {shown or 'in what they leave'}"
 
 
 # -- similar tasks ---------------------------------------------------------------------------------
 
 
-def find_duplicates(tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskIssue]]:
+def find_duplicates(tasks: Sequence[Task]) -> Iterator[Issue]:
     """Yield tasks whose query repeats an earlier one of the same world except for letter case and
     spaces, or, with the same gold, almost does."""
     earlier: dict[tuple[str, str], Task] = {}
@@ -422,39 +405,31 @@ def find_duplicates(tasks: Sequence[Task]) -> Iterator[tuple[Task, TaskIssue]]:
         if first is not task:
             answers = "and has the same gold" if first.gold == task.gold else "but has another gold"
             yield task, TaskIssue(f"asks the same as task {first.id} {answers}", "duplicate")
-    tasks = list(earlier.values())
-    groups = defaultdict[tuple[str, str], list[int]](list)
-    weights = vectors([task.query for task in tasks])
-    for place, task in enumerate(tasks):
+    groups = defaultdict[tuple[str, str], list[tuple[Task, Vector]]](list)
+    weights = vectors([task.query for task in earlier.values()])
+    for task, weight in zip(earlier.values(), weights, strict=True):
         group = groups[_world(task), " ".join(task.gold.split())]
-        near = next(
-            (other for other in group if cosine(weights[other], weights[place]) >= NEAR), None
-        )
-        if near is not None:
-            yield (
-                task,
-                TaskIssue(
-                    f"asks almost the same as task {tasks[near].id} and has the same gold",
-                    "near_duplicate",
-                ),
-            )
-        group.append(place)
+        for other, vector in group:
+            if cosine(vector, weight) >= NEAR:
+                why = f"asks almost the same as task {other.id} and has the same gold"
+                yield task, TaskIssue(why, "near_duplicate")
+                break
+        group.append((task, weight))
 
 
 def nearest_tasks(tasks: Sequence[Task]) -> Mapping[str, Task]:
     """Return, by task id, the other task of the same database whose query is most similar."""
-    by_database = defaultdict[object, list[Task]](list)
+    by_database = defaultdict(list)
     for task in tasks:
-        by_database[task.extra.get("db") or task.extra.get("db_id")].append(task)
+        by_database[database_of(task)].append(task)
     nearest = {}
     for group in by_database.values():
         weights = vectors([task.query for task in group])
-        for place, task in enumerate(group if len(group) > 1 else ()):
-            cosines = [
-                -1.0 if other == place else cosine(weights[place], weights[other])
-                for other in range(len(group))
-            ]
-            nearest[task.id] = group[cosines.index(max(cosines))]
+        for place, task in enumerate(group):
+            cosines = [cosine(weights[place], weight) for weight in weights]
+            cosines[place] = -1.0
+            if len(group) > 1:
+                nearest[task.id] = group[cosines.index(max(cosines))]
     return nearest
 
 
@@ -463,5 +438,4 @@ def _world(task: Task) -> str:
     user replies."""
     images = "world" if "world" in task.extra else "image"
     place = ("db", "db_id", "setup", "cwd", "env", "services", images)
-    names = (*place, "facets", "follow_up", "test_cases")
-    return repr([task.extra.get(name) for name in names])
+    return repr(list(map(task.extra.get, (*place, "facets", "follow_up", "test_cases"))))

@@ -17,9 +17,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
-from intercode.agents.tfidf import Vector, cosine, vectors
+from intercode.agents.tfidf import cosine, vectors
 from intercode.envs import environment_class
 from intercode.errors import UsageError
 from intercode.types import Task, TaskIssue
@@ -58,9 +59,9 @@ def read_others(env: str, against: str, **options: Any) -> list[Task]:
 def find_overlap(tasks: Sequence[Task], others: Sequence[Task]) -> Iterator[tuple[Task, TaskIssue]]:
     """Yield each task that is among the others, the tasks of another set, with the first of them
     that is the same, or else almost the same."""
-    by_query = defaultdict[str, list[Task]](list)
-    by_gold = defaultdict[str, list[Task]](list)
-    by_form = defaultdict[str, list[tuple[Task, Vector]]](list)
+    by_query = defaultdict(list)
+    by_gold = defaultdict(list)
+    by_form = defaultdict(list)
     weights = vectors([_without_folders(task.query) for task in (*others, *tasks)])
     for other, weight in zip(others, weights, strict=False):
         by_query[_words(other.query)].append(other)
@@ -69,28 +70,37 @@ def find_overlap(tasks: Sequence[Task], others: Sequence[Task]) -> Iterator[tupl
         by_form[_without_folders(other.gold)].append((other, weight))
     for task, weight in zip(tasks, weights[len(others) :], strict=True):
         asked = _first_in(task, by_query[_words(task.query)])
-        solved = [other for gold in task.golds for other in by_gold[_spaced(gold)]]
-        answered = _first_in(task, solved)
-        alike = by_form[_without_folders(task.gold)] if task.gold else []
-        near = next((other for other, vector in alike if cosine(weight, vector) >= NEAR), None)
+        solved = list(chain.from_iterable(by_gold[_spaced(gold)] for gold in task.golds))
         if asked:
             answers = "and has the same gold" if asked in solved else "but has another gold"
             why = f"asks the same as task {asked.id} of the other set {answers}"
             yield task, TaskIssue(why, "in_both")
-        elif answered:
+            continue
+        if answered := _first_in(task, solved):
             why = f"has the same gold as task {answered.id} of the other set"
             yield task, TaskIssue(why, "in_both")
-        elif near:
-            why = f"is almost task {near.id} of the other set: other folders or another database"
-            yield task, TaskIssue(why, "near_in_both")
+            continue
+        for other, vector in by_form[_without_folders(task.gold)]:
+            if task.gold and cosine(weight, vector) >= NEAR:
+                place = "other folders or another database"
+                yield (
+                    task,
+                    TaskIssue(
+                        f"is almost task {other.id} of the other set: {place}", "near_in_both"
+                    ),
+                )
+                break
 
 
 def _first_in(task: Task, others: Sequence[Task]) -> Task | None:
     """Return the first of the tasks that is about the same database."""
-    return next((other for other in others if _database(other) == _database(task)), None)
+    for other in others:
+        if database_of(other) == database_of(task):
+            return other
+    return None
 
 
-def _database(task: Task) -> object:
+def database_of(task: Task) -> object:
     return task.extra.get("db") or task.extra.get("db_id")
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import intercode_sandbox
-from intercode.env import EnvFactory
+from intercode.factory import EnvFactory
 from intercode.runner.provenance import source_digests
 from intercode.runs.store import write_whole
 from intercode.validate.check import check
@@ -53,16 +53,11 @@ def write(env: str, factory: EnvFactory, result: CheckResult) -> None:
 def read(file: Path) -> CheckResult | None:
     """Return a kept result; None if there is none, or the file is damaged or may not be read."""
     try:
-        result = json.loads(file.read_bytes())
-        return (
-            result
-            if all(
-                isinstance(row[key], str)
-                for row in result["broken"]
-                for key in ("task", "kind", "why")
-            )
-            else None
-        )
+        result: CheckResult = json.loads(file.read_bytes())
+        for row in result["broken"]:
+            if not all(isinstance(row[key], str) for key in ("task", "kind", "why")):
+                return None
+        return result
     except (OSError, ValueError, TypeError, LookupError, RecursionError):
         return None
 

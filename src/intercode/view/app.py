@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
@@ -27,7 +27,7 @@ from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import QueryParams
+from starlette.datastructures import MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -44,7 +44,7 @@ from intercode.report.transcript import ShownTurn
 from intercode.runs.folders import PARTS, RunFolder, RunFolders
 from intercode.runs.store import to_json
 from intercode.types import Episode
-from intercode.view.pages import Pages, style
+from intercode.view.pages import Pages, style, whole_number
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
@@ -68,37 +68,6 @@ _ALIVE = 15.0
 """Seconds after which an event without content shows whether the reader is still there."""
 
 
-def make_app(
-    paths: Sequence[Path], token: str, hosts: Sequence[str], data: str | None
-) -> Starlette:
-    """Return the viewer of the runs in `paths` as an ASGI application. Raises `UsageError` if there
-    is none."""
-    viewer = _Viewer(RunFolders(paths, data), Pages(f"/{token}"))
-    page = [
-        Route("/", viewer.show_runs),
-        Route("/compare", viewer.compare),
-        Route("/events", viewer.events),
-        *(
-            Route(f"/run/{{name:path}}/{part}", show)
-            for part, show in zip(
-                PARTS, (viewer.show_episode, viewer.show_text, viewer.show_record), strict=True
-            )
-        ),
-        Route("/run/{name:path}", viewer.show_run),
-        Route("/view.css", viewer.style),
-        Route("/view.js", viewer.script),
-    ]
-    return Starlette(
-        routes=[Mount(f"/{token}", routes=page)],
-        middleware=[
-            Middleware(_Headers),
-            Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
-            Middleware(GZipMiddleware, minimum_size=2000, compresslevel=4),
-        ],
-        exception_handlers={HTTPException: viewer.refuse, IntercodeError: viewer.report_fault},
-    )
-
-
 def serve(
     paths: Sequence[Path],
     host: str,
@@ -106,11 +75,34 @@ def serve(
     ready: Callable[[str], object],
     data: str | None = None,
 ) -> None:
-    """Serve the viewer until Ctrl-C; `ready` gets its address, `data` is where the data of the runs
-    are now. Raises `UsageError` without a run, `OSError` for a used port."""
-    token = secrets.token_urlsafe(16)
-    hosts = ["localhost", "127.0.0.1", "[::1]", host] if web.is_loopback(host) else ["*"]
-    app = make_app(paths, token, hosts, data)
+    """Serve the viewer of the runs in `paths` until Ctrl-C; `ready` gets its address, `data` is
+    where the data of the runs are now. Raises `UsageError` without a run, `OSError` for a used
+    port."""
+    token, hosts = secrets.token_urlsafe(16), ["*"]
+    if web.is_loopback(host):
+        hosts = ["localhost", "127.0.0.1", "[::1]", host]
+    viewer = _Viewer(RunFolders(paths, data), Pages(f"/{token}"))
+    episode, text, record = (f"/run/{{name:path}}/{part}" for part in PARTS)
+    page = [
+        Route("/", viewer.show_runs),
+        Route("/compare", viewer.compare),
+        Route("/events", viewer.events),
+        Route(episode, viewer.show_episode),
+        Route(text, viewer.show_text),
+        Route(record, viewer.show_record),
+        Route("/run/{name:path}", viewer.show_run),
+        Route("/view.css", viewer.style),
+        Route("/view.js", viewer.script),
+    ]
+    app = Starlette(
+        routes=[Mount(f"/{token}", routes=page)],
+        middleware=[
+            Middleware(_Headers),
+            Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
+            Middleware(GZipMiddleware, minimum_size=2000, compresslevel=4),
+        ],
+        exception_handlers={HTTPException: viewer.refuse, IntercodeError: viewer.report_fault},
+    )
     web.run(
         app,
         host,
@@ -125,8 +117,6 @@ class _Viewer:
 
     def __init__(self, runs: RunFolders, pages: Pages) -> None:
         self._runs, self._pages = runs, pages
-        self._css = style()
-        self._js = files("intercode.view").joinpath("static/view.js").read_text("utf-8")
 
     def show_runs(self, request: Request) -> Response:
         runs = list(self._runs.all().values())
@@ -136,68 +126,68 @@ class _Viewer:
         return HTMLResponse(self._pages.runs(runs, _params(request)))
 
     def show_run(self, request: Request) -> Response:
-        run = self._run(request.path_params["name"])
+        run = self._run(request)
         share = run.index.update(_INDEXING)
         return HTMLResponse(self._pages.episodes(run, _params(request), share))
 
     def show_episode(self, request: Request) -> Response:
-        run, params = self._run(request.path_params["name"]), _params(request)
+        run, params, other = self._run(request), _params(request), None
         episode, start = self._episode(run, params)
-        beside = None
-        if (named := params.get("beside", "").partition("~"))[1]:
-            other = self._run(named[2])
-            beside = other, self._episode(other, {"task": episode.task, "epoch": named[0]})[0]
+        epoch, separator, name = params.get("beside", "").partition("~")
+        if separator:
+            other_run = self._named(name)
+            where = {"task": episode.task, "epoch": epoch}
+            other = other_run, self._episode(other_run, where)[0]
         return HTMLResponse(
-            self._pages.episode(self._runs.all(), run, episode, start, params, beside)
+            self._pages.episode(self._runs.all(), run, episode, start, params, other)
         )
 
     def show_text(self, request: Request) -> Response:
         """Return one complete text of a turn as plain text."""
-        episode, _ = self._episode(self._run(request.path_params["name"]), _params(request))
-        number, part = _params(request).get("turn", ""), _params(request).get("part")
-        if (
-            part in ("reasoning", "thought", "action", "observation", "reply")
-            and number.isdecimal()
-            and 0 < int(number) <= len(episode.turns)
-        ):
+        params = _params(request)
+        episode, _ = self._episode(self._run(request), params)
+        number, part = params.get("turn", ""), params.get("part")
+        if number.isdecimal() and 0 < int(number) <= len(episode.turns):
             turn = episode.turns[int(number) - 1]
-            is_reasoning = part == "reasoning"
-            value = (
-                ShownTurn(int(number), turn, 0).reasoning if is_reasoning else getattr(turn, part)
-            )
-            return PlainTextResponse(visible(value or ""))
+            if part == "reasoning":
+                return PlainTextResponse(visible(ShownTurn(0, turn, 0).reasoning))
+            if part in ("thought", "action", "observation", "reply"):
+                return PlainTextResponse(visible(getattr(turn, part) or ""))
         raise HTTPException(404, "the episode has no such text")
 
     def show_record(self, request: Request) -> Response:
-        episode, _ = self._episode(self._run(request.path_params["name"]), _params(request))
+        episode, _ = self._episode(self._run(request), _params(request))
         return Response(json.dumps(to_json(episode), indent=1), media_type="application/json")
 
     def compare(self, request: Request) -> Response:
-        runs = [self._run(name) for name in dict.fromkeys(_params(request).getlist("run"))]
+        runs = list(map(self._named, dict.fromkeys(_params(request).getlist("run"))))
         if len(runs) < 2:
             raise HTTPException(400, "choose two runs or more")
         return HTMLResponse(self._pages.compare(runs, _params(request)))
 
     async def events(self, request: Request) -> Response:
-        name = _params(request).get("run")
-        runs = [self._run(name)] if name else None
+        runs = []
+        if name := _params(request).get("run"):
+            runs.append(self._named(name))
         return StreamingResponse(
             self._changes(runs, request.app.state.ends), media_type="text/event-stream"
         )
 
     async def _changes(
-        self, runs: Sequence[RunFolder] | None, ends: Callable[[], bool]
+        self, runs: Sequence[RunFolder], ends: Callable[[], bool]
     ) -> AsyncIterator[str]:
-        """Yield an event after each change of the runs (None: of all that there are), until the
-        server or the reader leaves."""
+        """Yield an event after each change of the runs (if none is named, of all that there are),
+        until the server or the reader leaves."""
 
-        def look() -> tuple[object, ...]:
-            watched = list(self._runs.all().values()) if runs is None else runs
-            shares = dict.fromkeys((run.name for run in watched), 0.0)
+        def look() -> list[object]:
+            watched = runs or list(self._runs.all().values())
+            versions = list[object]()
             for run in watched:
+                share = 0.0
                 with suppress(DataError):
-                    shares[run.name] = run.index.update(_INDEXING / len(watched))
-            return tuple((run.name, run.version(), shares[run.name]) for run in watched)
+                    share = run.index.update(_INDEXING / len(watched))
+                versions += [run.name, run.version(), share]
+            return versions
 
         before, quiet = await run_in_threadpool(look), 0.0
         while not ends():
@@ -211,10 +201,11 @@ class _Viewer:
                 yield ": alive\n\n"
 
     def style(self, request: Request) -> Response:
-        return Response(self._css, media_type="text/css")
+        return Response(style(), media_type="text/css")
 
     def script(self, request: Request) -> Response:
-        return Response(self._js, media_type="text/javascript")
+        script = files("intercode.view").joinpath("static/view.js").read_text("utf-8")
+        return Response(script, media_type="text/javascript")
 
     def refuse(self, request: Request, error: Exception) -> Response:
         status, why = getattr(error, "status_code", 500), str(getattr(error, "detail", ""))
@@ -222,15 +213,16 @@ class _Viewer:
             return PlainTextResponse(
                 "The address lacks the token: use the one that `intercode view` printed.\n", 403
             )
-        return HTMLResponse(
-            self._pages.error("This page does not exist" if status == 404 else "Not possible", why),
-            status,
-        )
+        title = "This page does not exist" if status == 404 else "Not possible"
+        return HTMLResponse(self._pages.error(title, why), status)
 
     def report_fault(self, request: Request, error: Exception) -> Response:
         return HTMLResponse(self._pages.error("This cannot be shown", str(error)), 422)
 
-    def _run(self, name: str) -> RunFolder:
+    def _run(self, request: Request) -> RunFolder:
+        return self._named(request.path_params["name"])
+
+    def _named(self, name: str) -> RunFolder:
         if (run := self._runs.all().get(name)) is None:
             raise HTTPException(404, f"there is no run {name}")
         return run
@@ -238,7 +230,7 @@ class _Viewer:
     def _episode(self, run: RunFolder, params: Mapping[str, str]) -> tuple[Episode, int | None]:
         """Return an episode with the start of its record; None while it is played."""
         task, epoch = params.get("task", ""), params.get("epoch", "0")
-        number = int(epoch) if epoch.isdecimal() and len(epoch) < 10 else 0
+        number = whole_number(epoch)
         run.index.update(_INDEXING)
         if entry := run.index.read(task, number):
             return entry
@@ -270,11 +262,7 @@ class _Headers:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [
-                    *message["headers"],
-                    *((k.lower().encode(), v.encode()) for k, v in _HEADERS.items()),
-                ]
+                MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        then: Callable[[Message], Awaitable[None]] = answer
-        await self._app(scope, receive, then)
+        await self._app(scope, receive, answer)

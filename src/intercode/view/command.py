@@ -9,7 +9,7 @@ from intercode.errors import UsageError
 from intercode.reading import present
 
 
-@click.command(cls=shared.Command)
+@shared.command()
 @click.argument("runs", nargs=-1, type=shared.RUN_PATH, metavar="[RUN|FOLDER...]")
 @shared.listening
 @shared.data_now

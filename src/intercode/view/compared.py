@@ -4,12 +4,14 @@ of each on each task."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from intercode.envs import all_options
 from intercode.options import SECTIONS
-from intercode.report.summary import EpisodeRow
+from intercode.report.summary import Config, EpisodeRow, column, grouped, ratio
 from intercode.report.text import one_line
 from intercode.report.transcript import State
 
@@ -29,28 +31,28 @@ class ComparedSetting(NamedTuple):
     differs: bool
 
 
-def settings(configs: Sequence[Mapping[str, Any]]) -> list[ComparedSetting]:
+def settings(configs: Sequence[Config]) -> list[ComparedSetting]:
     """Return the settings that any of the runs has: the declared options by the sections of the
     help, then the facts in run.json."""
     options = all_options()
     declared = sorted(options, key=lambda name: SECTIONS.index(options[name].section))
-    facts = {name: None for config in configs for name in config if name not in _UNSHOWN}
+    facts = [name for name in chain.from_iterable(configs) if name not in _UNSHOWN]
     rows = []
     for name in dict.fromkeys(("env", *declared, *facts)):
         values = [config.get(name) for config in configs]
         if any(value not in (None, "", [], {}, False) for value in values):
-            texts = [
-                value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-                for value in values
-            ]
+            texts = list(map(_text_of, values))
             differs = name != "created" and len(set(texts)) > 1
-            rows.append(
-                ComparedSetting(name, [one_line(text, _LONGEST) for text in texts], differs)
-            )
+            shown = [one_line(text, _LONGEST) for text in texts]
+            rows.append(ComparedSetting(name, shown, differs))
     return rows
 
 
-def facts_of(config: Mapping[str, Any]) -> list[str]:
+def _text_of(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def facts_of(config: Config) -> list[str]:
     """Return a short description of a run."""
     names = ("created", "env", "data", "agent", "model")
     return [str(config[name]) for name in names if config.get(name)]
@@ -66,19 +68,34 @@ class TaskResult(NamedTuple):
 
     @property
     def share(self) -> float | None:
-        return self.solved / self.scored if self.scored else None
+        return ratio(self.solved, self.scored)
+
+
+def task_rows(
+    tasks: Sequence[str],
+    results: Sequence[Mapping[str, TaskResult]],
+    queries: Mapping[str, str],
+    url: Callable[[int, str], str],
+) -> list[dict[str, Any]]:
+    """Return the rows of a table of tasks × runs; `url` returns where the result of a run, by its
+    number, on a task leads."""
+    rows = []
+    for task in tasks:
+        cells = list[dict[str, Any] | None]()
+        for number, by_task in enumerate(results):
+            if task in by_task:
+                cells.append({"result": by_task[task], "url": url(number, task)})
+            else:
+                cells.append(None)
+        rows.append({"task": task, "id": "", "cells": cells, "query": queries.get(task, "")})
+    return rows
 
 
 def results_by_task(rows: Iterable[EpisodeRow]) -> dict[str, TaskResult]:
     """Return the result of each task."""
-    by_task: dict[str, list[EpisodeRow]] = {}
-    for row in rows:
-        by_task.setdefault(row.task, []).append(row)
-    return {
-        task: TaskResult(
-            min(episodes, key=lambda row: (RANKS[row.state], row.epoch)),
-            sum(row.reward is not None for row in episodes),
-            sum(row.success for row in episodes),
-        )
-        for task, episodes in by_task.items()
-    }
+    results = {}
+    for task, episodes in grouped(rows, attrgetter("task")).items():
+        first = min(episodes, key=lambda row: (RANKS[row.state], row.epoch))
+        scored = sum(row.reward is not None for row in episodes)
+        results[task] = TaskResult(first, scored, sum(column(episodes, "success")))
+    return results

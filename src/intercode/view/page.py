@@ -11,20 +11,20 @@ of any kind, should a text of an episode ever get through.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 from intercode.envs import language_of
 from intercode.report import charts, markup, tables
-from intercode.report.analysis import ConfigAndEpisodes, find_categories
-from intercode.report.summary import EpisodeRow, lean
+from intercode.report.analysis import ConfigAndEpisodes, find_categories, in_order
+from intercode.report.summary import Config, EpisodeRow, lean
 from intercode.report.text import one_line
-from intercode.report.transcript import ShownTurn, state_of, steps, verdict
+from intercode.report.transcript import state_of, steps, verdict
 from intercode.report.turns import task_order
 from intercode.types import Episode
-from intercode.view.compared import RANKS, facts_of, results_by_task, settings
+from intercode.view.compared import RANKS, facts_of, results_by_task, settings, task_rows
 from intercode.view.pages import make_templates, style
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -35,13 +35,11 @@ _TURNS = 30
 _TASKS = 1_000
 """Rows of a table of tasks."""
 
-Link = Callable[[tables.Row, str], str | None]
-"""Returns where a cell of a table leads: (row, column) → address."""
 Key = tuple[int, str, int]
 """An episode: the number of its run, its task and its epoch."""
 
 
-def page(whole: Mapping[str, Any], runs: Sequence[ConfigAndEpisodes]) -> str:
+def page(whole: Config, runs: Sequence[ConfigAndEpisodes]) -> str:
     """Return the page of `runs`; `whole` is the result of `side_by_side` for them."""
     return _Page(whole, runs).write()
 
@@ -50,65 +48,60 @@ class _Page:
     """The data of the page. `transcripts` contains the id and the HTML of each episode for which
     there is room."""
 
-    def __init__(self, whole: Mapping[str, Any], runs: Sequence[ConfigAndEpisodes]) -> None:
-        self.whole, self.names = whole, tables.labels(whole["runs"])
-        self.records = [episodes for _, episodes in runs]
-        self.runs = [(config, lean(episodes)) for config, episodes in runs]
+    def __init__(self, whole: Config, runs: Sequence[ConfigAndEpisodes]) -> None:
+        self.whole, self.runs, self.names = whole, runs, tables.labels(whole["runs"])
+        self.configs = [config for config, _ in runs]
         self.templates = make_templates(root="")
-        self.groups = [_groups(*run) for run in self.runs]
-        self.results = [
-            results_by_task(EpisodeRow.of(episode, config) for episode in episodes)
-            for config, episodes in self.runs
-        ]
-        self.queries = {
-            episode.task: episode.query for _, episodes in self.runs for episode in episodes
-        }
+        self.episodes = [lean(episodes) for _, episodes in runs]
+        self.groups, self.results, self.queries = [], [], dict[str, str]()
+        for config, episodes in zip(self.configs, self.episodes, strict=True):
+            self.groups.append(_groups(config, episodes))
+            self.results.append(results_by_task(EpisodeRow.of(row, config) for row in episodes))
+            self.queries |= {episode.task: episode.query for episode in episodes}
         order = sorted(self.queries, key=task_order)
         self.rows = {task: f"k{row}" for row, task in enumerate(order)}
         self.transcripts = self._write_transcripts()
 
     def write(self) -> str:
-        configs = [config for config, _ in self.runs]
-        compared = self.whole.get("comparison")
-        flips = {
-            name: self._tasks([flip["task"] for flip in compared[name]])
-            for name in ("gained", "lost")
-            if compared
-        }
-        total = sum(len(episodes) for _, episodes in self.runs)
+        runs, flips, differences = self.whole["runs"], {}, None
+        if "comparisons" in self.whole:
+            differences = list(tables.comparisons(self.whole))
+        elif "comparison" in self.whole:
+            compared = self.whole["comparison"]
+            differences = list(tables.differences(compared))
+            if compared:
+                for name in ("gained", "lost"):
+                    flips[name] = self._tasks([flip["task"] for flip in compared[name]])
+        excluded = []
+        for name, run in zip(self.names, runs, strict=True):
+            if run.get("excluded"):
+                excluded.append((name, run["excluded"]))
+        total = sum(map(len, self.episodes))
         return self.templates.get_template("report.html").render(
             policy=Markup(POLICY),
             style=Markup(style() + charts.PAGE_STYLE),
             names=self.names,
-            facts=[" · ".join(facts_of(config)) for config in configs],
-            settings=settings(configs),
-            overview=list(tables.overview(self.whole["runs"])),
+            facts=[" · ".join(facts_of(config)) for config in self.configs],
+            settings=settings(self.configs),
+            overview=list(tables.overview(runs)),
             figure_link=self._figure_link,
-            excluded=[
-                (name, run["excluded"])
-                for name, run in zip(self.names, self.whole["runs"], strict=True)
-                if run.get("excluded")
-            ],
-            differences=self._differences(),
+            excluded=excluded,
+            differences=differences,
             flips=flips,
             charts=[Markup(charts.svg(chart)) for chart in charts.charts(self.whole)],
             tasks=self._tasks(list(self.rows), named=True),
             total=total,
             left_out=total - len(self.transcripts),
-            runs=[self._run(number) for number in range(len(self.runs))],
+            runs=list(map(self._run, range(len(runs)))),
         )
-
-    def _differences(self) -> list[tables.Section] | None:
-        if "comparisons" in self.whole:
-            return list(tables.comparisons(self.whole))
-        compared = "comparison" in self.whole
-        return list(tables.differences(self.whole["comparison"])) if compared else None
 
     def _figure_link(self, row: tables.Row, column: str) -> str | None:
         """Return where a figure of the overview leads."""
         run = self.names.index(row["run"]) if "run" in row else 0
         group = {"success %": "solved", "errors": "error"}.get(column, "")
-        return f"#{_group_id(run, group)}" if group in self.groups[run] else None
+        if group not in self.groups[run]:
+            return None
+        return f"#{_group_id(run, group)}"
 
     def _tasks(self, tasks: Sequence[str], *, named: bool = False) -> dict[str, Any]:
         """Return the rows of a table of tasks × runs, and how many tasks there are; if there are
@@ -118,100 +111,79 @@ class _Page:
             return all(by_task[task].share == 1 for by_task in self.results if task in by_task)
 
         chosen = set(sorted(tasks, key=solved)[:_TASKS])
-        rows = [
-            {
-                "task": task,
-                "id": self.rows[task] if named else "",
-                "cells": [self._cell(number, task) for number in range(len(self.runs))],
-                "query": self.queries[task],
-            }
-            for task in tasks
-            if task in chosen
-        ]
+        shown = [task for task in tasks if task in chosen]
+        rows = task_rows(shown, self.results, self.queries, self._result_url)
+        if named:
+            for row in rows:
+                row["id"] = self.rows[row["task"]]
         return {"rows": rows, "count": len(tasks)}
 
-    def _cell(self, run: int, task: str) -> dict[str, Any] | None:
-        """Return the result of a run on a task, with a link to the transcript."""
-        if (result := self.results[run].get(task)) is None:
-            return None
-        anchor, _ = self.transcripts.get((run, task, result.first.epoch), ("", ""))
-        return {"result": result, "url": f"#{anchor}" if anchor else ""}
+    def _result_url(self, run: int, task: str) -> str:
+        """Return the link to the transcript of a run's result on a task."""
+        epoch = self.results[run][task].first.epoch
+        transcript = self.transcripts.get((run, task, epoch))
+        return f"#{transcript[0]}" if transcript else ""
 
     def _run(self, number: int) -> dict[str, Any]:
         """Return the figures of a run in detail, and its episodes in groups."""
 
         def link(row: tables.Row, column: str) -> str | None:
-            is_count = column == "episodes" and "category" in row
-            return f"#{_group_id(number, row['category'])}" if is_count else None
+            if column != "episodes" or "category" not in row:
+                return None
+            return f"#{_group_id(number, row['category'])}"
 
-        def group(name: str, episodes: Sequence[Episode]) -> dict[str, Any]:
+        groups = []
+        for name, episodes in self.groups[number].items():
             keys = [(number, episode.task, episode.epoch) for episode in episodes]
             shown = [self.transcripts[key][1] for key in keys if key in self.transcripts]
             anchor = _group_id(number, name)
-            return {"id": anchor, "name": name, "count": len(keys), "transcripts": shown}
-
-        return {
-            "name": self.names[number],
-            "sections": list(tables.details(self.whole["runs"][number]["analysis"])),
-            "link": link,
-            "groups": [group(name, episodes) for name, episodes in self.groups[number].items()],
-        }
+            groups.append({"id": anchor, "name": name, "count": len(keys), "transcripts": shown})
+        sections = list(tables.details(self.whole["runs"][number]["analysis"]))
+        return {"name": self.names[number], "sections": sections, "link": link, "groups": groups}
 
     def _write_transcripts(self) -> dict[Key, tuple[str, Markup]]:
         """Return the transcripts for which there is room; those of failed and ambiguous episodes
         come first."""
         transcripts: dict[Key, tuple[str, Markup]] = {}
-
-        def rank(place: tuple[int, int]) -> tuple[object, ...]:
-            number, at = place
-            episode = self.runs[number][1][at]
-            return RANKS[state_of(episode)], task_order(episode.task), episode.epoch, number
-
-        places = [(n, at) for n, (_, run) in enumerate(self.runs) for at in range(len(run))]
-        room = BUDGET
-        for at, (number, place) in enumerate(sorted(places, key=rank)):
-            episode = self.records[number][place]
-            content = self._transcript(number, episode, f"e{at}")
+        places, room = [], BUDGET
+        for number, episodes in enumerate(self.episodes):
+            for at, episode in enumerate(episodes):
+                rank = RANKS[state_of(episode)], task_order(episode.task), episode.epoch
+                places.append((rank, number, at))
+        for place, (_, number, at) in enumerate(sorted(places)):
+            episode, anchor = self.runs[number][1][at], f"e{place}"
+            language = language_of(self.configs[number])
+            turns = []
+            for step in steps(episode):
+                turns.append(Markup(markup.turn(step, language, anchor=f"{anchor}t")))
+            half = _TURNS // 2 if len(turns) > _TURNS else len(turns)
+            content = self.templates.get_template("transcript.html").render(
+                id=anchor,
+                state=state_of(episode),
+                task=episode.task,
+                epoch=episode.epoch,
+                query=one_line(episode.query, 120),
+                whole_query=Markup(markup.bounded(episode.query)),
+                all_runs=self.rows[episode.task] if len(self.runs) > 1 else "",
+                verdict=Markup(markup.verdict(verdict(episode), language)),
+                beginning=turns[:half],
+                end=turns[half:][-half:],
+                count=len(turns),
+            )
             room -= len(content.encode())
             if room < 0:
                 break
-            transcripts[number, episode.task, episode.epoch] = f"e{at}", Markup(content)
+            transcripts[number, episode.task, episode.epoch] = anchor, Markup(content)
         return transcripts
 
-    def _transcript(self, number: int, episode: Episode, anchor: str) -> str:
-        all_steps, language = steps(episode), language_of(self.runs[number][0])
-        half = _TURNS // 2 if len(all_steps) > _TURNS else len(all_steps)
 
-        def turns(some: Sequence[ShownTurn]) -> list[Markup]:
-            return [Markup(markup.turn(step, language, anchor=f"{anchor}t")) for step in some]
-
-        return self.templates.get_template("transcript.html").render(
-            id=anchor,
-            state=state_of(episode),
-            task=episode.task,
-            epoch=episode.epoch,
-            query=one_line(episode.query, 120),
-            whole_query=Markup(markup.bounded(episode.query)),
-            all_runs=self.rows[episode.task] if len(self.runs) > 1 else "",
-            verdict=Markup(markup.verdict(verdict(episode), language)),
-            beginning=turns(all_steps[:half]),
-            end=turns(all_steps[half:][-half:]),
-            count=len(all_steps),
-        )
-
-
-def _groups(config: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str, list[Episode]]:
+def _groups(config: Config, episodes: Sequence[Episode]) -> dict[str, list[Episode]]:
     """Return the episodes by cause of failure, then those with errors, and the solved ones; without
     empty groups."""
-    groups = {
-        name: [case.episode for case in cases]
-        for name, cases in find_categories(config, episodes).items()
-    }
-    ordered = sorted(episodes, key=lambda episode: (task_order(episode.task), episode.epoch))
+    ordered, groups = in_order(episodes), find_categories(config, episodes)
+    unscored = [episode for episode in ordered if episode.reward is None]
     groups["error"] = [episode for episode in ordered if episode.error is not None]
-    groups["not scored"] = [
-        episode for episode in ordered if episode.reward is None and episode.error is None
-    ]
+    groups["not scored"] = [episode for episode in unscored if episode.error is None]
     groups["solved"] = [episode for episode in ordered if episode.success]
     return {name: group for name, group in groups.items() if group}
 

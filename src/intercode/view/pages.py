@@ -12,11 +12,10 @@ by one.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -24,15 +23,15 @@ from markupsafe import Markup, escape
 
 from intercode.errors import DataError
 from intercode.report import markup
-from intercode.report.summary import FIGURES, figures, hardness_order, number
+from intercode.report.summary import FIGURES, column, figures, grouped, hardness_order, number
 from intercode.report.tables import WORDS, figure_cells, minute, without_empty
-from intercode.report.text import count_of, one_line, visible
+from intercode.report.text import LONGEST, count_of, one_line, visible
 from intercode.report.transcript import ShownTurn, first_difference, last_action, steps, verdict
 from intercode.report.turns import task_order
 from intercode.runs.folders import RunFolder, others
 from intercode.runs.index import FACETS, SORTS
 from intercode.types import Episode, line_of, parents_of
-from intercode.view.compared import TaskResult, facts_of, results_by_task, settings
+from intercode.view.compared import TaskResult, facts_of, results_by_task, settings, task_rows
 
 ROWS = 100
 """Rows of a table on one page."""
@@ -47,7 +46,11 @@ _FACTS = ("date", "env", "data", "agent", "model")
 """The facts that the list of runs shows besides figures."""
 _SAID = {"state": "result", "category": "cause", "text": "the text"}
 
+_CHOICES = (*FACETS, "text", "sort")
+"""The parameters that choose and order a list of episodes."""
+
 Params = Mapping[str, str]
+_NONE: Params = {}
 
 
 def make_templates(**values: object) -> Environment:
@@ -75,8 +78,9 @@ def make_templates(**values: object) -> Environment:
 
 def style() -> str:
     """Return the styles of all pages."""
-    places = (("intercode.report", "transcript.css"), ("intercode.view", "static/view.css"))
-    return "".join(files(package).joinpath(name).read_text("utf-8") for package, name in places)
+    return files("intercode.report").joinpath("transcript.css").read_text("utf-8") + files(
+        "intercode.view"
+    ).joinpath("static/view.css").read_text("utf-8")
 
 
 class Pages:
@@ -95,12 +99,12 @@ class Pages:
     def url(self, *path: str, **params: object) -> str:
         """Return an address in the viewer; parameters that are None or empty are left out."""
         chosen = {name: value for name, value in params.items() if value not in (None, "")}
-        where = "/".join(
-            (self.root, *(quote(part, safe="", errors="surrogatepass") for part in path))
-        )
-        return where + (
-            f"?{urlencode(chosen, doseq=True, errors='surrogatepass')}" if chosen else ""
-        )
+        where = self.root
+        for name in path:
+            where += "/" + quote(name, safe="", errors="surrogatepass")
+        if chosen:
+            where += f"?{urlencode(chosen, doseq=True, errors='surrogatepass')}"
+        return where
 
     def error(self, title: str, why: str) -> str:
         return self._fill("error", title=title, why=why)
@@ -109,11 +113,13 @@ class Pages:
         """Return the page of all runs. `q` chooses those with a word, `sort` orders them."""
         word, sort = params.get("q", ""), params.get("sort", _NEWEST)
         rows = [row for row in map(_run_row, runs) if word.lower() in " ".join(row.texts).lower()]
-        titles = [*without_empty([row.figures for row in rows]), {}][0]
+        titles = set().union(*without_empty(column(rows, "figures")))
         shown = [figure for figure in FIGURES if figure.title in titles]
-        columns = {"name": "run"} | {name: name for name in _FACTS}
-        columns |= {figure.key or figure.title: figure.title for figure in shown}
-        name = sort.removeprefix("-") if sort.removeprefix("-") in columns else "date"
+        columns = {"name": "run", **{name: name for name in _FACTS}}
+        columns |= {figure.key: figure.title for figure in shown}
+        name = sort.removeprefix("-")
+        if name not in columns:
+            name = "date"
         rows.sort(key=lambda row: row.order(name), reverse=sort.startswith("-"))
         return self._fill(
             "runs",
@@ -122,7 +128,7 @@ class Pages:
             columns=columns,
             facts=_FACTS,
             figures=shown,
-            numbers=[figure.key or figure.title for figure in shown],
+            numbers=column(shown, "key"),
             word=word,
             sort=sort,
             default_sort=_NEWEST,
@@ -132,7 +138,7 @@ class Pages:
     def episodes(self, run: RunFolder, params: Params, share: float) -> str:
         """Return the list of a run's episodes. `share` of the file is indexed."""
         chosen, config, totals = _chosen(params), run.config, run.figures()
-        starts = run.index.find(chosen, chosen.get("text", ""), chosen.get("sort", "task"))
+        starts = _find(run, chosen)
         page, last = _page(params, len(starts))
         columns = {
             "state": "result",
@@ -149,28 +155,12 @@ class Pages:
         for name in ("tokens", "cost"):
             if not totals[name]:
                 del columns[name]
-        labels = {name: columns[name] for name in ("state", "category")}
-        facets = {
-            name: values
-            for name, values in run.facets().items()
-            if len(values) > 1 or name in chosen
-        }
+        facets = {}
+        for name, values in run.facets().items():
+            if len(values) > 1 or name in chosen:
+                facets[name] = values
         if "hardness" in facets:
-            facets["hardness"] = sorted(
-                facets["hardness"], key=lambda value: hardness_order(value[0])
-            )
-        live = []
-        for episode, changed in run.live()[:ROWS]:
-            actions = [turn.action for turn in episode.turns if turn.action]
-            live.append(
-                {
-                    "task": episode.task,
-                    "epoch": episode.epoch,
-                    "turns": len(episode.turns),
-                    "ago": max(0, round(time.time() - changed)),
-                    "action": one_line(actions[-1] if actions else "–"),
-                }
-            )
+            facets["hardness"] = sorted(facets["hardness"], key=lambda row: hardness_order(row[0]))
         planned = config.get("planned")
         return self._fill(
             "episodes",
@@ -183,12 +173,12 @@ class Pages:
             planned=planned if isinstance(planned, int) else None,
             figures=without_empty([figure_cells(totals)]),
             settings=settings([config]),
-            live=live,
+            live=_live(run),
             causes=run.facets().get("category", []),
             facets=facets,
-            labels=labels,
+            labels={"state": "result", "category": "why it failed"},
             columns=columns,
-            chosen={**dict.fromkeys((*FACETS, "text", "sort")), **chosen},
+            chosen={**dict.fromkeys(_CHOICES), **chosen},
             sort=chosen.get("sort", "task"),
             count=len(starts),
             rows=run.index.page(starts[page * ROWS : (page + 1) * ROWS]),
@@ -204,60 +194,37 @@ class Pages:
         episode: Episode,
         start: int | None,
         params: Params,
-        beside: tuple[RunFolder, Episode] | None = None,
+        other: tuple[RunFolder, Episode] | None,
     ) -> str:
         """Return the page of an episode, whose record begins at byte `start`; None while it is
         played.
 
-        `turn` is the first turn to show; without it the turn that differs from `beside`, another
-        episode of the task.
+        `turn` is the first turn to show; without it the turn that differs from `other`, another
+        episode of the task with its run.
         """
-        chosen = _chosen(params)
-        all_steps = steps(episode)
+        chosen, all_steps = _chosen(params), steps(episode)
         key = {"task": episode.task, "epoch": episode.epoch}
-        differs = first_difference(episode, beside[1]) if beside else None
-        windows = _windows(all_steps) or [[]]
-        target = _whole(params.get("turn")) or differs or (len(all_steps) if start is None else 1)
-        now = next(
-            (
-                place
-                for place, window in enumerate(windows)
-                if window and window[-1].number >= target
-            ),
-            len(windows) - 1,
+        differs, other_name = None, ""
+        if other:
+            differs = first_difference(episode, other[1])
+            other_name = f"{other[0].name}{_epoch(other[1].epoch)}"
+        target = (
+            whole_number(params.get("turn")) or differs or (len(all_steps) if start is None else 1)
         )
-        near = {step.number for step in windows[now]}
 
         def turn_url(turn: int) -> str:
-            here = {**chosen, **key, "beside": params.get("beside"), "turn": turn}
-            return (
-                f"#t{turn}"
-                if turn in near
-                else self.url("run", run.name, "episode", **here) + f"#t{turn}"
-            )
+            if any(step.number == turn for step in windows[now]):
+                return f"#t{turn}"
+            more = {"beside": params.get("beside"), "turn": turn}
+            return f"{self._episode_url(run, key, chosen, **more)}#t{turn}"
 
         def whole(turn: int, part: str) -> str:
             return self.url("run", run.name, "text", **key, turn=turn, part=part)
 
-        starts = run.index.find(chosen, chosen.get("text", ""), chosen.get("sort", "task"))
-        place = starts.index(start) if start is not None and start in starts else None
-        around = [] if place is None else run.index.page(starts[max(0, place - 1) : place + 2])
-        rows = {row["start"]: row for row in around}
-        word, every = chosen.get("text", ""), -(-len(all_steps) // _LINKS)
-        hits = [
-            bool(word) and (word in (step.turn.action or "") or word in step.turn.observation)
-            for step in all_steps
-        ]
-        strip = [
-            (step, hit)
-            for step, hit in zip(all_steps, hits, strict=True)
-            if hit or (step.number - 1) % every == 0
-        ]
-        golds, why = run.golds if start is not None else ({}, "")
-        commands = f'<p class="quiet">No gold is shown: {markup.text(why)}.</p>' if why else ""
-        if gold := golds.get(episode.task):
-            commands = markup.commands(gold, last_action(episode), run.language)
-        title = f"{_name_of(episode.task)}{_epoch(episode.epoch)}"
+        windows, now = _windows(all_steps), 0
+        while now + 1 < len(windows) and windows[now][-1].number < target:
+            now += 1
+        turns = [Markup(markup.turn(step, run.language, whole)) for step in windows[now]]
         return self._fill(
             "episode",
             events=self.url("events", run=run.name) if start is None else "",
@@ -265,87 +232,42 @@ class Pages:
             run=run,
             chosen=chosen,
             **key,
-            title=title,
+            title=f"{_name_of(episode.task)}{_epoch(episode.epoch)}",
             query=Markup(markup.bounded(episode.query)),
-            finished=start is not None,
-            verdict=Markup(markup.verdict(verdict(episode), run.language)),
-            commands=Markup(commands),
-            place=place,
-            count=len(starts),
-            filters=", ".join(
-                f"{_SAID.get(name, name)} {value}"
-                for name, value in chosen.items()
-                if name != "sort"
-            ),
-            before=rows.get(starts[place - 1]) if place else None,
-            after=(
-                rows.get(starts[place + 1])
-                if place is not None and place + 1 < len(starts)
-                else None
-            ),
+            **_result(run, episode, start),
+            **_place(run, chosen, start),
             elsewhere=others(runs, run, episode.task, episode.epoch)[:ROWS],
             differs=differs,
-            beside=f"{beside[0].name}{_epoch(beside[1].epoch)}" if beside else "",
-            tree=_tree(episode) if any(turn.after is not None for turn in episode.turns) else [],
-            line={place + 1 for place in line_of(episode.turns)} if start is not None else set(),
+            beside=other_name,
+            tree=_tree(episode),
             turn_url=turn_url,
             title_of=lambda number: all_steps[number - 1].title,
-            strip=strip if len(all_steps) > 4 or any(hits) else [],
+            strip=_strip(all_steps, chosen.get("text", "")),
             earlier=windows[now - 1][-1].number if now else None,
             later=windows[now + 1][0].number if now + 1 < len(windows) else None,
-            turns=[Markup(markup.turn(step, run.language, whole)) for step in windows[now]],
+            turns=turns,
         )
 
     def compare(self, runs: Sequence[RunFolder], params: Params) -> str:
         """Return a table of tasks × runs; `only=different` leaves out tasks that all runs solved
         equally often."""
-        names = [run.name for run in runs]
-        only = params.get("only")
+        names, only = column(runs, "name"), params.get("only")
         results = [results_by_task(run.index.all()) for run in runs]
-        first = results[0]
-        tasks = sorted({task for by_task in results for task in by_task}, key=task_order)
+        tasks = sorted(set().union(*results), key=task_order)
         if only:
-            tasks = [
-                task for task in tasks if len({_share(by_task, task) for by_task in results}) > 1
-            ]
+            tasks = [task for task in tasks if len(set(_shares(results, task))) > 1]
         page, last = _page(params, len(tasks))
         shown = tasks[page * ROWS : (page + 1) * ROWS]
+        queries = dict[str, str]()
+        for run in reversed(runs):
+            queries |= run.queries(shown)
 
-        def cell(run: RunFolder, result: TaskResult | None) -> dict[str, Any] | None:
-            if result is None:
-                return None
-            row = result.first
+        def url(number: int, task: str) -> str:
             beside = None
-            if run is not runs[0] and row.task in first:
-                beside = f"{first[row.task].first.epoch}~{names[0]}"
-            return {"result": result, "url": self._episode_url(run, row._asdict(), beside=beside)}
-
-        queries = [run.queries(shown) for run in runs]
-        rows = [
-            {
-                "task": task,
-                "id": "",
-                "cells": [
-                    cell(run, by_task.get(task)) for run, by_task in zip(runs, results, strict=True)
-                ],
-                "query": next((by_task[task] for by_task in queries if task in by_task), ""),
-            }
-            for task in shown
-        ]
-        figure_rows = []
-        for run, by_task in zip(runs, results, strict=True):
-            pairs = [(_share(first, task), _share(by_task, task)) for task in by_task]
-            changes = [b - a for a, b in pairs if a is not None and b is not None]
-            gained, lost = sum(by > 0 for by in changes), sum(by < 0 for by in changes)
-            figure_rows.append(
-                {
-                    "run": run.name,
-                    **figure_cells(run.figures()),
-                    "shared tasks": "–" if run is runs[0] else str(len(changes)),
-                    "tasks gained": "–" if run is runs[0] else str(gained),
-                    "tasks lost": "–" if run is runs[0] else str(lost),
-                }
-            )
+            if number and task in results[0]:
+                beside = f"{results[0][task].first.epoch}~{names[0]}"
+            row = results[number][task].first._asdict()
+            return self._episode_url(runs[number], row, beside=beside)
 
         def address(**changes: object) -> str:
             return self.url("compare", **{"run": names, "only": only, **changes})
@@ -355,49 +277,31 @@ class Pages:
             trail=[("compare", address())],
             names=names,
             only=only,
-            run_link=lambda row, column: self.url("run", row["run"]) if column == "run" else None,
-            figures=without_empty(
-                figure_rows, keep=("run", "shared tasks", "tasks gained", "tasks lost")
-            ),
-            settings=settings([run.config for run in runs]),
-            rows=rows,
+            run_link=lambda row, name: self.url("run", row["run"]) if name == "run" else None,
+            figures=_compared_figures(runs, results),
+            settings=settings(column(runs, "config")),
+            rows=task_rows(shown, results, queries, url),
             count=len(tasks),
             page=page,
             last=last,
             address=address,
         )
 
-    def _fill(
-        self,
-        template: str,
-        *,
-        trail: Sequence[tuple[str, str]] = (),
-        events: str = "",
-        **values: Any,
-    ) -> str:
-        return self._templates.get_template(f"{template}.html").render(
-            trail=trail, events=events, **values
-        )
+    def _fill(self, template: str, **values: Any) -> str:
+        page = self._templates.get_template(f"{template}.html")
+        return page.render({"trail": (), "events": "", **values})
 
-    def _trail(self, run: RunFolder, chosen: Params | None = None) -> list[tuple[str, str]]:
-        return [(run.name, self.url("run", run.name, **(chosen or {})))]
+    def _trail(self, run: RunFolder, chosen: Params = _NONE) -> list[tuple[str, str]]:
+        return [(run.name, self.url("run", run.name, **chosen))]
 
     def _episode_url(
-        self, run: RunFolder, row: Mapping[str, Any], chosen: Params | None = None, **more: object
+        self, run: RunFolder, row: Mapping[str, Any], chosen: Params = _NONE, **more: object
     ) -> str:
-        return self.url(
-            "run",
-            run.name,
-            "episode",
-            **(chosen or {}),
-            task=row["task"],
-            epoch=row["epoch"],
-            **more,
-        )
+        task, epoch = row["task"], row["epoch"]
+        return self.url("run", run.name, "episode", **chosen, task=task, epoch=epoch, **more)
 
 
-@dataclass(frozen=True)
-class _RunRow:
+class _RunRow(NamedTuple):
     """A row of the list of runs: facts and figures as text, and the figures as numbers by key."""
 
     name: str
@@ -412,8 +316,7 @@ class _RunRow:
 
     def order(self, column: str) -> tuple[bool, Any]:
         """Return a key that sorts by a column; a run without the figure comes first."""
-        texts = {"name": self.name, **self.facts}
-        value = texts[column] if column in texts else {**self.figures, **self.values}[column]
+        value = {**self.values, "name": self.name, **self.facts}[column]
         return value is not None, value
 
 
@@ -427,40 +330,128 @@ def _run_row(run: RunFolder) -> _RunRow:
     return _RunRow(run.name, run.is_played, facts, figure_cells(totals), totals)
 
 
-def _share(results: Mapping[str, TaskResult], task: str) -> float | None:
-    return results[task].share if task in results else None
+def _compared_figures(
+    runs: Sequence[RunFolder], results: Sequence[Mapping[str, TaskResult]]
+) -> list[dict[str, str]]:
+    """Return the figures of each run, and how many tasks it solved more or less often than the
+    first run."""
+    rows, counts = [], dict[str, int]()
+    for run, by_task in zip(runs, results, strict=True):
+        changes = []
+        for task in by_task:
+            first, share = _shares((results[0], by_task), task)
+            if first is not None and share is not None:
+                changes.append(share - first)
+        gained, lost = sum(by > 0 for by in changes), sum(by < 0 for by in changes)
+        counts = {"shared tasks": len(changes), "tasks gained": gained, "tasks lost": lost}
+        row = {"run": run.name, **figure_cells(run.figures())}
+        if run is runs[0]:
+            row |= dict.fromkeys(counts, "–")
+        else:
+            row |= {name: str(count) for name, count in counts.items()}
+        rows.append(row)
+    return without_empty(rows, keep=("run", *counts))
+
+
+def _shares(results: Iterable[Mapping[str, TaskResult]], task: str) -> list[float | None]:
+    """Return each run's share of successes on a task."""
+    return [by_task[task].share if task in by_task else None for by_task in results]
 
 
 def _chosen(params: Params) -> dict[str, str]:
     """Return the parameters that choose and order a list of episodes."""
-    chosen = {name: params[name] for name in (*FACETS, "text", "sort") if params.get(name)}
+    chosen = {name: params[name] for name in _CHOICES if params.get(name)}
     if chosen.get("sort", "task").removeprefix("-") not in SORTS:
         del chosen["sort"]
     return chosen
 
 
+def _find(run: RunFolder, chosen: Params) -> Sequence[int]:
+    """Return where the records of the chosen episodes begin."""
+    return run.index.find(chosen, chosen.get("text", ""), chosen.get("sort", "task"))
+
+
+def _live(run: RunFolder) -> list[dict[str, Any]]:
+    """Return the rows of the episodes that are being played."""
+    rows = []
+    for episode, changed in run.live()[:ROWS]:
+        actions = [turn.action for turn in episode.turns if turn.action]
+        rows.append(
+            {
+                "task": episode.task,
+                "epoch": episode.epoch,
+                "turns": len(episode.turns),
+                "ago": max(0, round(time.time() - changed)),
+                "action": one_line(["–", *actions][-1]),
+            }
+        )
+    return rows
+
+
 def _page(params: Params, count: int) -> tuple[int, int]:
     """Return the numbers of the requested page and of the last one, from 0."""
     last = max(0, (count - 1) // ROWS)
-    return min(last, max(0, _whole(params.get("page")) - 1)), last
+    return min(last, max(0, whole_number(params.get("page")) - 1)), last
+
+
+def _result(run: RunFolder, episode: Episode, start: int | None) -> dict[str, Any]:
+    """Return the verdict of a finished episode, the gold's command, and the turns that count."""
+    golds, why = run.golds if start is not None else ({}, "")
+    commands = ""
+    if why:
+        commands = f'<p class="quiet">No gold is shown: {markup.text(why)}.</p>'
+    elif gold := golds.get(episode.task):
+        commands = markup.commands(gold, last_action(episode), run.language)
+    return {
+        "finished": start is not None,
+        "verdict": Markup(markup.verdict(verdict(episode), run.language)),
+        "commands": Markup(commands),
+        "line": {place + 1 for place in line_of(episode.turns) if start is not None},
+    }
+
+
+def _place(run: RunFolder, chosen: Params, start: int | None) -> dict[str, Any]:
+    """Return the place of an episode in its list, the rows before and after it, and the filters of
+    the list in words."""
+    starts = _find(run, chosen)
+    filters = [f"{_SAID.get(key, key)} {value}" for key, value in chosen.items() if key != "sort"]
+    values: dict[str, Any] = {
+        "place": None,
+        "before": None,
+        "after": None,
+        "count": len(starts),
+        "filters": ", ".join(filters),
+    }
+    if start is not None and start in starts:
+        place = starts.index(start)
+        nearby = starts[max(0, place - 1) : place + 2]
+        rows = {row["start"]: row for row in run.index.page(nearby) if row["start"] != start}
+        values |= {"place": place, "before": rows.get(nearby[0]), "after": rows.get(nearby[-1])}
+    return values
+
+
+def _strip(all_steps: Sequence[ShownTurn], word: str) -> list[tuple[ShownTurn, bool]]:
+    """Return the turns that the strip links to, and whether `word` is in them."""
+    every, strip, hits = -(-len(all_steps) // _LINKS), [], 0
+    for step in all_steps:
+        hit = bool(word) and (word in (step.turn.action or "") or word in step.turn.observation)
+        hits += hit
+        if hit or (step.number - 1) % every == 0:
+            strip.append((step, hit))
+    if not hits and len(all_steps) <= 4:
+        return []
+    return strip
 
 
 def _windows(all_steps: Sequence[ShownTurn]) -> list[list[ShownTurn]]:
-    """Split the turns into pieces that fit on a page."""
-    windows, size = list[list[ShownTurn]](), _WINDOW
+    """Split the turns into pieces that fit on a page; one empty piece without turns."""
+    windows, size = [list[ShownTurn]()], 0
     for step in all_steps:
-        now = step.turn
-        texts = (
-            step.reasoning,
-            now.thought,
-            now.action,
-            now.action,
-            now.observation,
-            now.reply,
-            *map(str, step.messages),
-        )
-        length = sum(min(len(text or ""), markup.LONGEST) for text in texts) + 300
-        if size + length > _WINDOW:
+        turn, length = step.turn, 300
+        texts = (step.reasoning, turn.thought, turn.action, turn.action, turn.observation)
+        for text in (*texts, turn.reply, *map(str, step.messages)):
+            length += min(len(text or ""), LONGEST)
+        if windows[-1] and size + length > _WINDOW:
             windows.append([])
             size = 0
         windows[-1].append(step)
@@ -469,16 +460,17 @@ def _windows(all_steps: Sequence[ShownTurn]) -> list[list[ShownTurn]]:
 
 
 def _tree(episode: Episode) -> list[dict[str, Any]]:
-    """Return the branches of an episode: each item has `turns` (numbers) without a fork between
-    them, and the items `below`."""
-    children: dict[int, list[int]] = {}
-    for place, before in parents_of(episode.turns).items():
-        children.setdefault(before, []).append(place)
+    """Return the branches of an episode with forks: each item has `turns` (numbers) without a fork
+    between them, and the items `below`."""
+    if all(turn.after is None for turn in episode.turns):
+        return []
+    parents = parents_of(episode.turns)
+    children = grouped(parents, parents.get)
 
     def item(place: int, depth: int = 0) -> dict[str, Any]:
         row = [place]
         while len(below := children.get(row[-1], [])) == 1:
-            row.append(below[0])
+            row += below
         if depth == _DEEPEST:
             row, below = [place, *_below(children, place)], []
         return {
@@ -487,7 +479,7 @@ def _tree(episode: Episode) -> list[dict[str, Any]]:
             "below": [item(turn, depth + 1) for turn in below],
         }
 
-    return [item(place) for place in children.get(-1, [])]
+    return list(map(item, children.get(-1, [])))
 
 
 def _below(children: Mapping[int, Sequence[int]], place: int) -> list[int]:
@@ -509,8 +501,10 @@ def _exact(value: str | None) -> Markup:
 
 
 def _epoch(epoch: int) -> str:
-    return f" epoch {epoch}" if epoch else ""
+    return f" epoch {epoch}" * bool(epoch)
 
 
-def _whole(value: str | None) -> int:
-    return int(value) if value and value.isdecimal() and len(value) < 10 else 0
+def whole_number(value: str | None) -> int:
+    if not value or not value.isdecimal() or len(value) >= 10:
+        return 0
+    return int(value)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,8 @@ from harbor.environments.capabilities import EnvironmentCapabilities
 
 import intercode_sandbox
 
+# The usual limits of a task: MiB, MiB of changes, processes.
 _MEMORY, _DISK, _PROCESSES = 2048, 10240, 512
-"""The usual limits of a task: MiB, MiB of changes, processes."""
 
 
 class IntercodeEnvironment(BaseEnvironment):
@@ -57,8 +56,10 @@ class IntercodeEnvironment(BaseEnvironment):
 
     def _chosen_image(self) -> str | None:
         dockerfile = self.environment_dir / "Dockerfile"
-        named: str | None = self.task_env_config.docker_image
-        return self._image or (str(dockerfile) if dockerfile.exists() else named)
+        image: str | None = self._image or self.task_env_config.docker_image
+        if not self._image and dockerfile.exists():
+            image = str(dockerfile)
+        return image
 
     async def start(self, force_build: bool) -> None:
         """Open the sandbox; an image that has been built is not built again."""
@@ -68,7 +69,7 @@ class IntercodeEnvironment(BaseEnvironment):
             "disk": config.storage_mb or _DISK,
             "processes": _PROCESSES,
         }
-        opening = partial(
+        self._box = await asyncio.to_thread(
             intercode_sandbox.open_sandbox,
             self._chosen_image(),
             environment=self._startup_env(),
@@ -76,13 +77,13 @@ class IntercodeEnvironment(BaseEnvironment):
             limits=intercode_sandbox.Limits().changed_by(sizes),
             **self._how,
         )
-        self._box = await asyncio.to_thread(opening)
         await self.ensure_dirs(self._mount_targets(writable_only=True))
         await self._upload_environment_dir_after_start()
 
     async def stop(self, delete: bool) -> None:
         """Close the sandbox, which is always deleted."""
-        box, self._box = self._box, None
+        box = self._box
+        self._box = None
         if box is not None:
             await asyncio.to_thread(box.close)
 
@@ -95,7 +96,7 @@ class IntercodeEnvironment(BaseEnvironment):
         user: str | int | None = None,
     ) -> ExecResult:
         user = self._resolve_user(user)
-        run = partial(
+        result = await asyncio.to_thread(
             self._box.run,
             ["bash", "-c", command],
             cwd=cwd or "",
@@ -103,11 +104,10 @@ class IntercodeEnvironment(BaseEnvironment):
             timeout=timeout_sec or math.inf,
             user="agent" if user is None else str(user),
         )
-        done = await asyncio.to_thread(run)
-        if done.timed_out:
+        if result.timed_out:
             raise TimeoutError(f"Command timed out after {timeout_sec} seconds")
-        stdout, stderr = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
-        return ExecResult(stdout=stdout, stderr=stderr, return_code=done.exit_code)
+        stdout, stderr = result.texts()
+        return ExecResult(stdout=stdout, stderr=stderr, return_code=result.exit_code)
 
     async def upload_file(self, source_path: Path | str, target_path: str) -> None:
         await asyncio.to_thread(self._box.copy_in, source_path, target_path)

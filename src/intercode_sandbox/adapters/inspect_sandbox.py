@@ -60,14 +60,10 @@ class IntercodeSandbox(SandboxEnvironment):
     ) -> dict[str, SandboxEnvironment]:
         if not isinstance(config, SandboxConfig):
             config = SandboxConfig(image=config)
-        options = config.model_dump()
-        sizes = {name: options.pop(name) for name in ("memory", "disk", "processes")}
-        limits = intercode_sandbox.Limits().changed_by(sizes)
-        return {
-            "default": cls(
-                await run_sync(partial(intercode_sandbox.open_sandbox, limits=limits, **options))
-            )
-        }
+        limits = intercode_sandbox.Limits().changed_by(config.model_dump())
+        options = config.model_dump(exclude={"memory", "disk", "processes"})
+        opening = partial(intercode_sandbox.open_sandbox, limits=limits, **options)
+        return {"default": cls(await run_sync(opening))}
 
     @classmethod
     async def sample_cleanup(
@@ -98,44 +94,46 @@ class IntercodeSandbox(SandboxEnvironment):
         limits = SandboxEnvironmentLimits
         how = {"cwd": cwd or "", "env": env, "output": limits.MAX_EXEC_OUTPUT_SIZE}
         try:
-            done = await self._run(cmd, input or b"", timeout, user=user or "agent", **how)
+            result = await self._run(cmd, input or b"", timeout, user=user or "agent", **how)
         except UsageError as error:
             if not user:
                 raise
             raise SandboxUserUnsupportedError(str(error)) from error
-        stdout, stderr = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
-        if "output" in done.limits:
+        stdout, stderr = result.texts()
+        if "output" in result.limits:
             raise OutputLimitExceededError(limits.MAX_EXEC_OUTPUT_SIZE_STR, stdout + stderr)
-        if done.exit_code == 126 and os.strerror(errno.EACCES) in stderr:
+        if result.exit_code == 126 and os.strerror(errno.EACCES) in stderr:
             raise PermissionError(errno.EACCES, stderr.strip(), cmd[0])
-        return ExecResult(done.exit_code == 0, done.exit_code or 0, stdout, stderr)
+        return ExecResult(result.exit_code == 0, result.exit_code or 0, stdout, stderr)
 
     async def write_file(self, file: str, contents: str | bytes) -> None:
-        done = await self._run(["sh", "-c", _WRITE, "sh", file], contents)
-        _require_success(done, file)
+        _require_success(await self._run(["sh", "-c", _WRITE, "sh", file], contents), file)
 
     async def read_file(self, file: str, text: bool = True) -> Any:
         limits = SandboxEnvironmentLimits
-        done = await self._run(["cat", "--", file], b"", output=limits.MAX_READ_FILE_SIZE)
-        if "output" in done.limits:
+        result = await self._run(["cat", "--", file], b"", output=limits.MAX_READ_FILE_SIZE)
+        if "output" in result.limits:
             raise OutputLimitExceededError(limits.MAX_READ_FILE_SIZE_STR, None)
-        _require_success(done, file)
-        return done.stdout.decode() if text else done.stdout
+        _require_success(result, file)
+        return result.stdout.decode() if text else result.stdout
 
     async def _run(
         self, command: list[str], stdin: str | bytes, seconds: float | None = None, **how: Any
     ) -> Completed:
         call = partial(self._box.run, command, stdin=stdin, timeout=seconds or math.inf, **how)
         # a sample that is over leaves the command to `sample_cleanup`
-        done = await run_sync(call, abandon_on_cancel=True)
-        if done.timed_out:
+        result = await run_sync(call, abandon_on_cancel=True)
+        if result.timed_out:
             raise TimeoutError(f"{command[0]} did not end in {seconds} s")
-        return done
+        return result
 
 
-def _require_success(done: Completed, file: str) -> None:
+def _require_success(result: Completed, file: str) -> None:
     """Raise the OSError that a program has printed."""
-    if done.exit_code != 0:
-        text = done.stderr.decode("utf-8", "replace").strip()
-        number = next((number for reason, number in _FAULTS.items() if reason in text), errno.EIO)
-        raise OSError(number, text, file)
+    if result.exit_code == 0:
+        return
+    text = result.stderr.decode("utf-8", "replace").strip()
+    for reason, number in _FAULTS.items():
+        if reason in text:
+            raise OSError(number, text, file)
+    raise OSError(errno.EIO, text, file)

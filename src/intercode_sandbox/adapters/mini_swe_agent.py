@@ -19,8 +19,8 @@ from pydantic import BaseModel
 
 import intercode_sandbox
 
+# Run a program whose errors go where its output goes, as a terminal shows them.
 _BOTH = 'exec 2>&1; exec "$@"'
-"""Run a program whose errors go where its output goes, as a terminal shows them."""
 
 
 class IntercodeEnvironmentConfig(BaseModel):
@@ -42,12 +42,11 @@ class IntercodeEnvironment(LocalEnvironment):
     def __init__(self, *, config_class: type = IntercodeEnvironmentConfig, **config: Any) -> None:
         super().__init__(config_class=config_class, **config)
         chosen = self.config
-        sizes = {name: getattr(chosen, name) for name in ("memory", "disk", "processes")}
         self._box = intercode_sandbox.open_sandbox(
             chosen.image,
             provider=chosen.provider,
             environment=chosen.env,
-            limits=intercode_sandbox.Limits().changed_by(sizes),
+            limits=intercode_sandbox.Limits().changed_by(chosen.model_dump()),
             root=chosen.root,
         )
 
@@ -57,15 +56,16 @@ class IntercodeEnvironment(LocalEnvironment):
         """Run a command, and return its output, `returncode` and `exception_info`. Raises
         mini-swe-agent's `Submitted` when the command prints its mark, and `SandboxError` if the
         machine fails."""
-        command, seconds = action.get("command", ""), timeout or self.config.timeout
+        command = action.get("command", "")
+        seconds = timeout or self.config.timeout
         program = ["sh", "-c", _BOTH, "sh", *self.config.interpreter, command]
-        done = self._box.run(program, cwd=cwd or self.config.cwd, timeout=seconds)
+        result = self._box.run(program, cwd=cwd or self.config.cwd, timeout=seconds)
         output: dict[str, Any] = {
-            "output": done.stdout.decode("utf-8", "replace"),
-            "returncode": done.exit_code,
+            "output": result.stdout.decode("utf-8", "replace"),
+            "returncode": result.exit_code,
             "exception_info": "",
         }
-        if done.timed_out:
+        if result.timed_out:
             why = f"Command {command!r} timed out after {seconds} seconds"
             output |= {
                 "returncode": -1,
@@ -78,8 +78,7 @@ class IntercodeEnvironment(LocalEnvironment):
     def get_template_vars(self, **kwargs: Any) -> dict[str, Any]:
         """Return the variables of prompts, without this machine's environment variables."""
         machine = platform.uname()._asdict()
-        variables: dict[str, Any] = recursive_merge(self.config.model_dump(), machine, kwargs)
-        return variables
+        return dict(recursive_merge(self.config.model_dump(), machine, kwargs))
 
     def cleanup(self) -> None:
         """Close the sandbox."""

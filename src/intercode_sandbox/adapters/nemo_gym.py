@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import math
 import uuid
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,8 @@ class IntercodeProvider:
 
     @staticmethod
     def _open(spec: SandboxSpec) -> Any:
-        if unknown := spec.provider_options.keys() - _OPTIONS:
+        unknown = spec.provider_options.keys() - _OPTIONS
+        if unknown:
             raise UsageError(
                 f"provider_options takes {', '.join(sorted(_OPTIONS))}, not {', '.join(unknown)}"
             )
@@ -73,21 +73,20 @@ class IntercodeProvider:
     ) -> SandboxExecResult:
         """Run a command in a new shell. `error_type` is "timeout" or "sandbox" where the command
         has no exit status."""
-        run = partial(
-            handle.raw.run,
-            ["bash", "-c", command],
-            cwd=cwd or "",
-            env=env,
-            timeout=timeout_s or math.inf,
-            **({} if user is None else {"user": str(user)}),
-        )
         try:
-            done = await asyncio.to_thread(run)
+            result = await asyncio.to_thread(
+                handle.raw.run,
+                ["bash", "-c", command],
+                cwd=cwd or "",
+                env=env,
+                timeout=timeout_s or math.inf,
+                user="agent" if user is None else str(user),
+            )
         except SandboxError as error:
             return SandboxExecResult(None, str(error), -1, "sandbox")
-        output = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
-        status = -1 if done.exit_code is None else done.exit_code
-        return SandboxExecResult(*output, status, "timeout" if done.timed_out else None)
+        if result.timed_out:
+            return SandboxExecResult(*result.texts(), -1, "timeout")
+        return SandboxExecResult(*result.texts(), result.exit_code, None)
 
     async def upload_file(self, handle: SandboxHandle, source_path: Path, target_path: str) -> None:
         await asyncio.to_thread(handle.raw.copy_in, source_path, target_path)

@@ -21,9 +21,10 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
+# An interpreter finds its home by this file below lib/python3.x.
 _LANDMARK = "os.pyc"
-"""An interpreter finds its home by this file below lib/python3.x."""
 _IMPORTED = (
     "encodings.ascii",
     "encodings.latin_1",
@@ -42,57 +43,54 @@ import json; print(json.dumps({name: path for name, path in found.items() if pat
 
 def main(target: str, guest: str) -> None:
     command = [sys.executable, "-I", "-S", "-B", "-c", _LIST, os.path.dirname(guest), *_IMPORTED]
-    modules: dict[str, str] = json.loads(
-        subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
-    )
+    modules = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    root = Path(target)
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    home = os.path.join(target, "lib", f"python{version}")
-    os.makedirs(os.path.join(home, "lib-dynload"))
-    open(os.path.join(home, _LANDMARK), "wb").close()
-    programs = {
-        "guest": os.path.realpath(sys.executable),
-        "shell": os.path.realpath(shutil.which("bash") or "/bin/bash"),
-    }
-    extensions = [path for path in modules.values() if path.endswith(".so")]
-    for name, path in programs.items():
-        shutil.copy(path, os.path.join(target, name))
-    for path in extensions:
-        shutil.copy(path, os.path.join(home, "lib-dynload"))
-    _copy_libraries([*programs.values(), *extensions], target)
-    _pack(modules, os.path.join(target, "lib", f"python{version.replace('.', '')}.zip"))
+    home = root / "lib" / f"python{version}"
+    dynload = home / "lib-dynload"
+    dynload.mkdir(parents=True)
+    (home / _LANDMARK).touch()
+    binaries = [
+        os.path.realpath(sys.executable),
+        os.path.realpath(shutil.which("bash") or "/bin/bash"),
+    ]
+    shutil.copy(binaries[0], root / "guest")
+    shutil.copy(binaries[1], root / "shell")
+    for path in modules.values():
+        if path.endswith(".so"):
+            shutil.copy(path, dynload)
+            binaries.append(path)
+    _copy_libraries(binaries, root)
+    _pack(modules, root / "lib" / f"python{version.replace('.', '')}.zip")
 
 
-def _pack(modules: dict[str, str], archive: str) -> None:
+def _pack(modules: dict[str, str], archive: Path) -> None:
     """Write the compiled modules into a zip; stored, not compressed, so that no other module is
     needed to read them."""
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as packed:
         for name, path in sorted(modules.items()):
-            if path.endswith(".py"):
-                inside = name.replace(".", "/") + (
-                    "/__init__" if path.endswith("/__init__.py") else ""
-                )
-                with open(path, "rb") as source:
-                    code = compile(
-                        source.read(),
-                        f"<guest>/{os.path.basename(path)}",
-                        "exec",
-                        dont_inherit=True,
-                    )
-                packed.writestr(
-                    inside + ".pyc", importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code)
-                )
+            if not path.endswith(".py"):
+                continue
+            inside = name.replace(".", "/")
+            file = os.path.basename(path)
+            if file == "__init__.py":
+                inside += "/__init__"
+            with open(path, "rb") as source:
+                code = compile(source.read(), f"<guest>/{file}", "exec", dont_inherit=True)
+            head = importlib.util.MAGIC_NUMBER + bytes(12)
+            packed.writestr(f"{inside}.pyc", head + marshal.dumps(code))
 
 
-def _copy_libraries(binaries: list[str], target: str) -> None:
+def _copy_libraries(binaries: list[str], target: Path) -> None:
     """Copy the shared libraries of all `binaries`, and the loader, as `ldd` names them."""
     for path in binaries:
-        listed = subprocess.run(["ldd", path], stdout=subprocess.PIPE, check=True).stdout.decode()
-        for line in listed.splitlines():
+        libraries = subprocess.run(["ldd", path], stdout=subprocess.PIPE, check=True).stdout
+        for line in libraries.decode().splitlines():
             words = line.split()
             if "=>" in words and words[2].startswith("/"):
-                shutil.copy(words[2], os.path.join(target, "lib", words[0]))
+                shutil.copy(words[2], target / "lib" / words[0])
             elif words[0].startswith("/"):
-                shutil.copy(words[0], os.path.join(target, "loader"))
+                shutil.copy(words[0], target / "loader")
 
 
 if __name__ == "__main__":

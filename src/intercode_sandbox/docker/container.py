@@ -18,9 +18,7 @@ same paths: the guest's interpreter is mounted from the cache.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import hashlib
 import os
 import queue
 import secrets
@@ -30,12 +28,13 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from intercode_sandbox import cache, init
-from intercode_sandbox.base import MIB, Limits, Network, Program, Provider, Session
+from intercode_sandbox.base import MIB, Limits, Network, Provider
 from intercode_sandbox.client import GuestSandbox
 from intercode_sandbox.docker import images
 from intercode_sandbox.docker.daemon import (
@@ -55,26 +54,25 @@ from intercode_sandbox.errors import (
     UsageError,
 )
 from intercode_sandbox.guest import wire
-from intercode_sandbox.host import ENVIRONMENT, Host, Server, guest_python
+from intercode_sandbox.host import ENVIRONMENT, Host, HostOptions, Process, Server, guest_python
 
+# Seconds allowed for a container to start, to end, and for a pool to have one ready.
 _START_SECONDS, _END_SECONDS, _POOL_SECONDS = 60.0, 10.0, 180.0
-"""Seconds allowed for a container to start, to end, and for a pool to have one ready."""
+# The number of sandboxes of one host, forks included, that may use all of their limits at once.
 _SANDBOXES = 4
-"""The number of sandboxes of one host, forks included, that may use all of their limits at once."""
 _CAPABILITIES = (
-    *("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"),
-    *("SYS_ADMIN", "SETFCAP"),
-)
-_UNCONFINED = ("seccomp=unconfined", "apparmor=unconfined")
-_GUEST_MEMORY, _GUEST_PROCESSES = 128 * MIB, 8
+    "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SYS_ADMIN", "SETFCAP",
+)  # fmt: skip
+_GUEST_MEMORY = 128 * MIB
+_GUEST_PROCESSES = 8
 _BUNDLE_SCRIPT = Path(__file__).with_name("bundle_script.py")
 _GUEST = f"{wire.BUNDLE}/guest"
+# Arguments of the bundle's loader, which run the supervisor.
 _MAIN = [
-    *("--library-path", f"{wire.BUNDLE}/lib", "--argv0", _GUEST, _GUEST),
-    *("-I", "-S", "-B", "-X", "utf8", "-c"),
+    "--library-path", f"{wire.BUNDLE}/lib", "--argv0", _GUEST, _GUEST,
+    "-I", "-S", "-B", "-X", "utf8", "-c",
     "from guest.supervisor import main_in_container; main_in_container()",
-]
-"""Arguments of the bundle's loader, which run the supervisor."""
+]  # fmt: skip
 
 
 class DockerProvider(Provider[DockerImage]):
@@ -103,29 +101,24 @@ class DockerSandbox(GuestSandbox):
         image: DockerImage,
         *,
         limits: Limits | None = None,
-        session: Session = "persistent",
         environment: Mapping[str, str] | None = None,
-        program: Program = "bash",
-        cwd: str | None = None,
         network: Network = "none",
-        root: bool = True,
+        **options: Any,
     ) -> None:
         if network != "none":
             image = replace(image, network=network)
-        variables = (
-            {**ENVIRONMENT, **dict(image.environment)} if environment is None else environment
-        )
-        spec = ContainerSpec(
-            image, limits or Limits(), session, tuple(sorted(variables.items())), program, cwd
-        )
-        pool = join_pool(spec)
+        if environment is None:
+            environment = {**ENVIRONMENT, **dict(image.environment)}
+        variables = tuple(sorted(environment.items()))
+        how = HostOptions(limits or Limits(), variables, network=image.network, **options)
+        pool = join_pool(ContainerSpec(image, how))
         try:
             host = pool.take()
         except BaseException:
             pool.leave()
             raise
         host.on_close = pool.leave
-        super().__init__(host, spec.limits, session)
+        super().__init__(host)
 
     @property
     def container(self) -> str:
@@ -133,16 +126,11 @@ class DockerSandbox(GuestSandbox):
         return self.host.name
 
 
-@dataclass(frozen=True)
-class ContainerSpec:
+class ContainerSpec(NamedTuple):
     """Everything that defines a container; equal specs share a pool."""
 
     image: DockerImage
-    limits: Limits
-    session: Session
-    environment: tuple[tuple[str, str], ...]
-    program: Program
-    cwd: str | None = None
+    options: HostOptions
 
 
 class Pool:
@@ -153,7 +141,8 @@ class Pool:
     """
 
     def __init__(self, spec: ContainerSpec) -> None:
-        self.spec, self.users = spec, 0
+        self.spec = spec
+        self.users = 0
         self._fresh: queue.SimpleQueue[DockerHost | Exception] = queue.SimpleQueue()
 
     def start_one(self) -> None:
@@ -189,7 +178,8 @@ class Pool:
                 _pools.pop((os.getpid(), self.spec), None)
 
         def drop_one() -> None:
-            if not isinstance(host := self._fresh.get(), Exception):
+            host = self._fresh.get()
+            if not isinstance(host, Exception):
                 host.close()
 
         threading.Thread(target=drop_one, name="intercode-container", daemon=True).start()
@@ -217,17 +207,17 @@ class DockerHost(Host):
     _first: Server | None = None
 
     def __init__(self, spec: ContainerSpec) -> None:
-        self.spec, self.cwd, self._started = spec, spec.cwd or spec.image.cwd, False
+        self.spec = spec
+        self._started = False
         self.name = f"intercode-{secrets.token_hex(6)}"
-        super().__init__(spec.program, spec.session)
+        super().__init__(spec.options, spec.image.cwd)
 
     def await_ready(self) -> Self:
         """Wait until the container runs. Raises `UsageError` for an image without a shell, else
         `SandboxUnavailable`; the container is then gone."""
         try:
-            mounts = (2, (), (), self.spec.limits.disk, True, False, self.force_copy)
-            network = self.spec.image.network
-            self._configure(mounts, self.spec.limits, dict(self.spec.environment), network=network)
+            disk = self.options.limits.disk
+            self._configure((2, (), (), disk, True, False, self.force_copy))
             self._control.settimeout(_START_SECONDS)
             head, _ = wire.receive(self._control, 0)
             self._control.settimeout(None)
@@ -250,7 +240,8 @@ class DockerHost(Host):
 
     def start_episode(self, **start: Any) -> Server:
         """Return the episode server that was started ahead, or start one."""
-        first, self._first = self._first, None
+        first = self._first
+        self._first = None
         return first or super().start_episode(**start)
 
     @property
@@ -264,11 +255,12 @@ class DockerHost(Host):
         if self._first:
             self._first[1].close()
         super().close()
-        on_close, self.on_close = self.on_close, None
+        on_close = self.on_close
+        self.on_close = None
         if on_close and os.getpid() == self._pid:
             on_close()
 
-    def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    def _start(self) -> tuple[socket.socket, Process]:
         with (
             tempfile.TemporaryDirectory(prefix="intercode-line-") as folder,
             socket.socket(socket.AF_UNIX) as listener,
@@ -277,11 +269,10 @@ class DockerHost(Host):
             listener.bind(str(path))
             path.chmod(0o666)  # the folder is closed to others
             listener.listen(1)
-            null = subprocess.DEVNULL
             process = subprocess.Popen(
                 self._command(path),
-                stdin=null,
-                stdout=null,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
                 stderr=self._errors,
                 cwd="/",
                 start_new_session=True,
@@ -290,7 +281,8 @@ class DockerHost(Host):
 
     def _command(self, line: Path) -> list[str]:
         """Return the `docker run` with the supervisor as first process."""
-        image, limits = self.spec.image, self.spec.limits
+        image = self.spec.image
+        limits = self.options.limits
         memory = str(_SANDBOXES * limits.memory + _GUEST_MEMORY)
         processes = str(_SANDBOXES * (limits.processes + _GUEST_PROCESSES))
         bundle = f"type=bind,source={_bundle(cache.root())},target={wire.BUNDLE},readonly"
@@ -299,18 +291,21 @@ class DockerHost(Host):
         argv += ["--mount", f"type=bind,source={line},target={wire.LINE}", "--mount", bundle]
         argv += ["--name", self.name, "--label", owner_label(), "--hostname", "intercode"]
         argv += ["--network", image.network, "--cap-drop", "ALL"]
-        argv += [word for capability in _CAPABILITIES for word in ("--cap-add", capability)]
-        argv += [word for option in _UNCONFINED for word in ("--security-opt", option)]
-        argv += ["--security-opt", "no-new-privileges", "--user", "0", "--workdir", "/"]
+        argv += [f"--cap-add={capability}" for capability in _CAPABILITIES]
+        argv += ["--security-opt=seccomp=unconfined", "--security-opt=apparmor=unconfined"]
+        argv += ["--security-opt=no-new-privileges", "--user", "0", "--workdir", "/"]
         # otherwise root may write to the control groups, and no reset restores them
         argv += ["--no-healthcheck", "--tmpfs", "/sys/fs/cgroup:ro"]
         argv += ["--memory", memory, "--memory-swap", memory, "--pids-limit", processes]
-        argv += ["--cpus", str(image.cpus)] if image.cpus else []
-        argv += ["--runtime", image.runtime] if image.runtime else []
+        if image.cpus:
+            argv += ["--cpus", str(image.cpus)]
+        if image.runtime:
+            argv += ["--runtime", image.runtime]
         return [*argv, "--entrypoint", f"{wire.BUNDLE}/loader", image.id, *_MAIN]
 
-    def _accept(self, listener: socket.socket, process: subprocess.Popen[bytes]) -> socket.socket:
-        end, poll = os.pidfd_open(process.pid), select.poll()
+    def _accept(self, listener: socket.socket, process: Process) -> socket.socket:
+        end = os.pidfd_open(process.pid)
+        poll = select.poll()
         try:
             for fd in (end, listener.fileno()):
                 poll.register(fd, select.POLLIN)
@@ -326,7 +321,7 @@ class DockerHost(Host):
         raise self._start_error()
 
     def _kill(self) -> None:
-        with contextlib.suppress(SandboxError):
+        with suppress(SandboxError):
             docker("rm", "--force", self.name)
         self._process.kill()
 
@@ -344,11 +339,9 @@ class DockerHost(Host):
         text = self.error_text()
         self._errors.close()
         error = error_of(text, self.spec.image.name)
-        return (
-            _no_namespaces(str(error))
-            if type(error) is SandboxError and not machine_error(text)
-            else error
-        )
+        if type(error) is SandboxError and not machine_error(text):
+            return _no_namespaces(str(error))
+        return error
 
 
 def _no_namespaces(why: str) -> SandboxUnavailable:
@@ -363,20 +356,17 @@ def _bundle(root: Path) -> Path:
     """Return the folder with a copy of this machine's Python that runs the guest in any image.
     `root` is the cache's folder."""
     python, _ = guest_python()
-    state = hashlib.sha256(
-        python.encode() + _BUNDLE_SCRIPT.read_bytes() + Path(init.__file__).read_bytes()
-    )
-    for path in (Path(python).resolve(), *sorted(cache.GUEST.glob("*.py"))):
-        state.update(path.read_bytes())
+    modules = sorted(cache.GUEST.glob("*.py"))
+    files = _BUNDLE_SCRIPT, Path(init.__file__), Path(python).resolve(), *modules
 
     def build(target: Path) -> None:
         command = [python, "-I", "-S", "-B", str(_BUNDLE_SCRIPT), str(target), str(cache.GUEST)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
+        bundling = subprocess.run(command, capture_output=True, text=True, check=False)
+        if bundling.returncode:
             raise SandboxUnavailable(
-                f"{python} cannot be bundled for containers: {done.stderr.strip()[-300:]}"
+                f"{python} cannot be bundled for containers: {bundling.stderr.strip()[-300:]}"
             )
         init.write(target)
         target.chmod(0o755)
 
-    return cache.folder("bundles", state.hexdigest()[:24], build)
+    return cache.folder("bundles", cache.code_key(python, *files), build)

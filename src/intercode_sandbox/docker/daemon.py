@@ -17,29 +17,51 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
 from intercode_sandbox.errors import IntercodeError, SandboxError, SandboxUnavailable, UsageError
 
-_DOWN = re.compile(
-    r"Cannot connect to the Docker daemon|error during connect|dial unix|daemon is not running"
-    r"|invalid bind address",
-    re.I,
+# Messages of docker, and the errors that they mean, if neither the image nor the caller is at
+# fault.
+_MACHINE = (
+    (
+        r"permission denied.*(?:docker|podman).*sock|connect: permission denied",
+        SandboxUnavailable,
+        "this user may not use the docker daemon; run: sudo usermod -aG docker $USER",
+    ),
+    (
+        r"Cannot connect to the Docker daemon|error during connect|dial unix|daemon is not running"
+        r"|invalid bind address",
+        SandboxUnavailable,
+        "the docker daemon is {down}\n{end}",
+    ),
+    (
+        r"no space left on device",
+        SandboxError,
+        "docker's disk is full; free some space with: docker system prune\n{end}",
+    ),
 )
-_FORBIDDEN = re.compile(
-    r"permission denied.*(docker|podman).*sock|connect: permission denied", re.I
+_CALLER = (
+    (
+        r"(?:unknown or invalid runtime name:|Unknown runtime specified) (\S+?)\.*(?:\s|$)",
+        UsageError,
+        "docker knows no runtime {name!r}; see: docker info",
+    ),
+    (
+        r"network (\S+) not found",
+        UsageError,
+        "docker knows no network {name!r}; see: docker network ls",
+    ),
+    (
+        r"No such image|Unable to find image|pull access denied|invalid reference format"
+        r"|no such object",
+        UsageError,
+        "docker has no image {image!r}; get it with: "
+        "docker pull {image}, or build one: --image DIR/Dockerfile",
+    ),
 )
-_NO_IMAGE = re.compile(
-    r"No such image|Unable to find image|pull access denied|invalid reference format"
-    r"|no such object",
-    re.I,
-)
-_FULL = re.compile(r"no space left on device", re.I)
-_RUNTIME = re.compile(
-    r"unknown or invalid runtime name: (\S+)|Unknown runtime specified (\S+)", re.I
-)
-_NETWORK = re.compile(r"network (\S+) not found", re.I)
 _LABEL = "intercode.owner"
 _REMOVED = re.compile(r"already in progress|No such container", re.I)
 
@@ -47,7 +69,7 @@ _REMOVED = re.compile(r"already in progress|No such container", re.I)
 def docker(*words: str, stdin: IO[bytes] | None = None, seconds: float = 120) -> str:
     """Return the output of the docker command. Raises the error that its message means."""
     try:
-        done = subprocess.run(
+        call = subprocess.run(
             [program_path(), *words],
             stdin=stdin or subprocess.DEVNULL,
             capture_output=True,
@@ -58,9 +80,9 @@ def docker(*words: str, stdin: IO[bytes] | None = None, seconds: float = 120) ->
         raise SandboxUnavailable(
             f"the docker daemon did not answer `{words[0]}` in {seconds:.0f} s; is it healthy?"
         ) from None
-    if done.returncode:
-        raise error_of(done.stderr.decode(errors="replace"), words[-1])
-    return done.stdout.decode(errors="replace").strip()
+    if call.returncode:
+        raise error_of(call.stderr.decode(errors="replace"), words[-1])
+    return call.stdout.decode(errors="replace").strip()
 
 
 def program_path() -> str:
@@ -76,41 +98,28 @@ def program_path() -> str:
 
 def error_of(message: str, image: str) -> IntercodeError:
     """Return the error that docker's message about `image` means."""
-    if error := machine_error(message):
-        return error
-    if unknown := _RUNTIME.search(message):
-        return UsageError(
-            f"docker knows no runtime {(unknown[1] or unknown[2]).rstrip('.')!r}; see: docker info"
-        )
-    if missing := _NETWORK.search(message):
-        return UsageError(f"docker knows no network {missing[1]!r}; see: docker network ls")
-    if _NO_IMAGE.search(message):
-        return UsageError(
-            f"docker has no image {image!r}; get it with: "
-            f"docker pull {image}, or build one: --image DIR/Dockerfile"
-        )
-    return SandboxError(f"docker failed:\n{message.strip()[-600:]}")
+    error = _find_error((*_MACHINE, *_CALLER), message, image)
+    return error or SandboxError(f"docker failed:\n{message.strip()[-600:]}")
 
 
-def machine_error(message: str) -> SandboxError | None:
+def machine_error(message: str) -> IntercodeError | None:
     """Return the error if neither the image nor the caller caused it."""
-    end = message.strip()[-600:]
-    if _FORBIDDEN.search(message):
-        return SandboxUnavailable(
-            "this user may not use the docker daemon; run: sudo usermod -aG docker $USER"
-        )
-    if _DOWN.search(message):
-        advice = "the docker daemon is down; start it with: systemctl start docker (or dockerd &)"
-        if host := os.environ.get("DOCKER_HOST"):
-            advice = (
-                f"the docker daemon is down, or not at DOCKER_HOST={host}; "
-                "correct or unset that, or start it there"
-            )
-        return SandboxUnavailable(f"{advice}\n{end}")
-    if _FULL.search(message):
-        return SandboxError(
-            f"docker's disk is full; free some space with: docker system prune\n{end}"
-        )
+    return _find_error(_MACHINE, message)
+
+
+def _find_error(
+    table: Iterable[tuple[str, type[IntercodeError], str]], message: str, image: str = ""
+) -> IntercodeError | None:
+    down = "down; start it with: systemctl start docker (or dockerd &)"
+    host = os.environ.get("DOCKER_HOST")
+    if host:
+        down = f"down, or not at DOCKER_HOST={host}; correct or unset that, or start it there"
+    for pattern, kind, text in table:
+        match = re.search(pattern, message, re.I)
+        if match:
+            name = "".join(match.groups())
+            end = message.strip()[-600:]
+            return kind(text.format(down=down, end=end, name=name, image=image))
     return None
 
 
@@ -121,9 +130,13 @@ def owner_label() -> str:
 def find_leftovers() -> list[str]:
     """Return the ids of containers whose owner is dead."""
     columns = f'{{{{.ID}}}} {{{{.Label "{_LABEL}"}}}}'
-    listed = docker("ps", "--all", "--no-trunc", "--filter", f"label={_LABEL}", "--format", columns)
-    rows = (line.split(maxsplit=1) for line in listed.splitlines())
-    return [row[0] for row in rows if len(row) == 2 and _is_dead(row[1])]
+    rows = docker("ps", "--all", "--no-trunc", "--filter", f"label={_LABEL}", "--format", columns)
+    containers = []
+    for row in rows.splitlines():
+        container, _, owner = row.partition(" ")
+        if _is_dead(owner):
+            containers.append(container)
+    return containers
 
 
 def remove_leftovers() -> list[str]:
@@ -138,19 +151,17 @@ def remove_leftovers() -> list[str]:
     return containers
 
 
-@functools.cache
-def remove_leftovers_once() -> None:
-    """Remove leftovers at the first start of a container in this process."""
-    remove_leftovers()
+remove_leftovers_once = functools.cache(remove_leftovers)
+"""Removes leftovers at the first start of a container in this process."""
 
 
 def _owner(pid: int) -> str:
-    start = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    start = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[19]
     return f"{_machine()}/{pid}/{start}"
 
 
 def _machine() -> str:
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
     return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
 
 

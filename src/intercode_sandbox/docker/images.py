@@ -48,20 +48,21 @@ from intercode_sandbox.results import Change
 
 Progress = Callable[[str], None]
 _REPOSITORY = "intercode/made"
+# Enough of docker's grammar to keep an image's name from being read as an option.
 _REFERENCE = re.compile(
     r"(?!-)([\w.-]+(:\d+)?/)?[a-z0-9._/-]+(:[\w.-]+)?(@\w+:[0-9a-f]+)?", re.ASCII
 )
-"""Enough of docker's grammar to keep an image's name from being read as an option."""
 _FROM = re.compile(rb"^\s*FROM\s", re.I | re.M)
 _FROM_LINE = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.I | re.M)
-BUILD_SECONDS, _SOON = 7200.0, 2.0
+BUILD_SECONDS = 7200.0
+_SOON = 2.0
+# Executes a program that is killed when its parent ends (PR_SET_PDEATHSIG); `preexec_fn` is not
+# safe with threads.
 _WITH_PARENT = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
 )
-"""Executes a program that is killed when its parent ends (PR_SET_PDEATHSIG); `preexec_fn` is not
-safe with threads."""
+# Options of tar: root owns every file.
 _ROOTS = ("--owner=0", "--group=0", "--numeric-owner")
-"""Options of tar: root owns every file."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,13 @@ def make_image(
         raise UsageError(
             "--sandbox docker needs an image: give --image NAME, or --image DIR/Dockerfile"
         )
-    if dockerfile := _dockerfile(image):
+    tag = image
+    dockerfile = _dockerfile(image)
+    if dockerfile:
+        image = str(dockerfile)
         with _standing_in(dockerfile, bases or {}, stand_in):
             tag = _build(dockerfile, progress or partial(print, file=sys.stderr))
-        base = inspect(tag, str(dockerfile))
-    else:
-        base = inspect(image, image)
+    base = inspect(tag, image)
     return with_tree(base, tree) if tree else base
 
 
@@ -130,23 +132,27 @@ def with_tree(below: DockerImage, tree: Path) -> DockerImage:
 def with_script(below: DockerImage, text: str, *, name: str) -> DockerImage:
     """Return `below` with the changes of the script `text`, Bash run by sh where there is no bash;
     errors call the script `name`."""
-    bash, *words = map(shlex.quote, script_command(text, SCRIPT))
-    program = "$(command -v bash || echo sh)" if bash == "bash" else bash
-    variables = [
-        f"{key}={value}" for key, value in ENVIRONMENT.items() if key not in dict(below.environment)
-    ]
-    run = f"mv /.setup.sh {SCRIPT} && exec {program} {' '.join(words)}"
-    command = json.dumps(["env", *variables, "sh", "-c", run])
-    step = f"COPY content /.setup.sh\nRUN {command}"
-    return _with_step(
-        below, text, step, lambda file: file.write_text(text, "utf-8"), f"the setup script {name}"
-    )
+    program, *words = map(shlex.quote, script_command(text, SCRIPT))
+    if program == "bash":
+        program = "$(command -v bash || echo sh)"
+    command = ["env"]
+    for key, value in ENVIRONMENT.items():
+        if key not in dict(below.environment):
+            command.append(f"{key}={value}")
+    command += ["sh", "-c", f"mv /.setup.sh {SCRIPT} && exec {program} {' '.join(words)}"]
+    step = f"COPY content /.setup.sh\nRUN {json.dumps(command)}"
+
+    def fill(file: Path) -> None:
+        file.write_text(text, "utf-8")
+
+    return _with_step(below, text, step, fill, f"the setup script {name}")
 
 
 def _dockerfile(image: str) -> Path | None:
     """Return the Dockerfile that `image` is or contains, or None for an image's name."""
     path = Path(image)
-    path = path / "Dockerfile" if path.is_dir() else path
+    if path.is_dir():
+        path /= "Dockerfile"
     if path.is_file():
         with path.open("rb") as file:
             text = file.read(1 << 16)
@@ -167,8 +173,7 @@ def _dockerfile(image: str) -> Path | None:
 def from_names(dockerfile: Path) -> list[str]:
     """Return the images that a Dockerfile begins from, without its own stages. A line that begins
     with FROM in another instruction adds a name that no build asks for."""
-    text = dockerfile.read_text("utf-8", "replace")
-    lines = _FROM_LINE.findall(text)
+    lines = _FROM_LINE.findall(dockerfile.read_text("utf-8", "replace"))
     stages = {stage.lower() for _, stage in lines} | {"scratch"}
     return sorted({name for name, _ in lines if name.lower() not in stages and "$" not in name})
 
@@ -179,10 +184,10 @@ def _standing_in(
 ) -> Iterator[None]:
     """Let the images in `bases`, or `stand_in`, have the names that the Dockerfile begins from and
     docker lacks."""
-    images = {name: bases.get(name, stand_in) for name in from_names(dockerfile)}
-    lacking = list[str]()
+    lacking = []
     try:
-        for name, image in images.items():
+        for name in from_names(dockerfile):
+            image = bases.get(name, stand_in)
             if image and _REFERENCE.fullmatch(name) and not docker("image", "ls", "-q", name):
                 docker("tag", image, name)
                 lacking.append(name)
@@ -197,12 +202,9 @@ def _build(dockerfile: Path, progress: Progress) -> str:
     """Build the image and return its tag. Docker builds each time: its own cache detects changes,
     in FROM images too."""
     folder = template.folder_digest(dockerfile.parent)
-    tag = f"{_REPOSITORY}:{template.hash_of('dockerfile', str(dockerfile.name), folder)}"
-    status, log = _run(
-        ["--tag", tag, "--file", str(dockerfile), "--", str(dockerfile.parent)],
-        progress,
-        BUILD_SECONDS,
-    )
+    tag = f"{_REPOSITORY}:{template.hash_of('dockerfile', dockerfile.name, folder)}"
+    words = ["--tag", tag, "--file", str(dockerfile), "--", str(dockerfile.parent)]
+    status, log = _run(words, progress, BUILD_SECONDS)
     if status == -signal.SIGKILL:
         raise UsageError(
             f"{dockerfile}: its build was stopped after {BUILD_SECONDS / 3600:g} hours"
@@ -214,7 +216,7 @@ def _build(dockerfile: Path, progress: Progress) -> str:
     return tag
 
 
-def _run(words: list[str], progress: Progress, seconds: float) -> tuple[int, str]:
+def _run(words: list[str], progress: Progress | None, seconds: float) -> tuple[int, str]:
     """Return the status of `docker build` and its output. The build is killed when this process
     ends, and after `seconds`."""
     docker_build = [program_path(), "build", "--force-rm", *words]
@@ -225,20 +227,21 @@ def _run(words: list[str], progress: Progress, seconds: float) -> tuple[int, str
         return follow(build, progress, seconds)
 
 
-def follow(build: subprocess.Popen[str], progress: Progress, seconds: float) -> tuple[int, str]:
+def follow(
+    build: subprocess.Popen[str], progress: Progress | None, seconds: float
+) -> tuple[int, str]:
     """Return the status and the output of a process, which is killed after `seconds`. One that ends
     soon, as a build from docker's cache does, makes no `progress`."""
     assert build.stdout is not None
-    lines, printed, start = list[str](), 0, time.monotonic()
+    lines, waiting, start = list[str](), list[str](), time.monotonic()
     timer = threading.Timer(seconds, build.kill)
     timer.start()
     try:
         for line in build.stdout:
             lines.append(line.rstrip())
-            if time.monotonic() - start > _SOON:
-                for text in lines[printed:]:
-                    progress(text)
-                printed = len(lines)
+            waiting.append(line.rstrip())
+            while progress and waiting and time.monotonic() - start > _SOON:
+                progress(waiting.pop(0))
         status = build.wait()
     except BaseException:
         build.kill()
@@ -257,34 +260,30 @@ def _with_step(
 ) -> DockerImage:
     """Return an image with one more `step`, whose file `fill` writes. Raises `DataError` that names
     `label`."""
-    if volumes := json.loads(
-        docker("image", "inspect", "--format", "{{json .Config.Volumes}}", below.id)
-    ):
+    volumes = docker("image", "inspect", "--format", "{{json .Config.Volumes}}", below.id)
+    if json.loads(volumes):
         raise UsageError(
-            f"{below.name} declares VOLUME {' '.join(volumes)}, "
+            f"{below.name} declares VOLUME {' '.join(json.loads(volumes))}, "
             "where docker does not keep the files of a tree or a script; make an image without it: "
             "docker export CONTAINER | docker import - NAME"
         )
     digest = template.hash_of(below.digest, content)
-    tag, base = f"{_REPOSITORY}:{digest}", f"{_REPOSITORY}:{below.digest}"
+    tag = f"{_REPOSITORY}:{digest}"
+    base = f"{_REPOSITORY}:{below.digest}"
     if not docker("image", "ls", "--quiet", tag):
         docker("tag", below.id, base)  # not every builder takes the id of an image
         with tempfile.TemporaryDirectory() as folder:
             fill(Path(folder, "content"))
-            Path(folder, "Dockerfile").write_text(
-                f"FROM {base}\nUSER 0\nWORKDIR /\n{step}\n", encoding="utf-8"
-            )
+            text = f"FROM {base}\nUSER 0\nWORKDIR /\n{step}\n"
+            Path(folder, "Dockerfile").write_text(text, "utf-8")
             seconds = SETUP_LIMITS.seconds
-            status, log = _run(
-                ["--network", "none", "--tag", tag, folder], lambda line: None, seconds
-            )
+            status, log = _run(["--network", "none", "--tag", tag, folder], None, seconds)
         if status == -signal.SIGKILL:
             raise DataError(f"{label} ran out of time ({seconds:.0f} s)")
         if status:
-            message = (
+            raise machine_error(log) or DataError(
                 f"{label} cannot be added to {below.name}; docker's last lines:\n{last_lines(log)}"
             )
-            raise machine_error(log) or DataError(message)
     return replace(below, id=inspect(tag, below.name).id, digest=digest)
 
 
@@ -298,8 +297,10 @@ def inspect(reference: str, name: str) -> DockerImage:
         facts = json.loads(docker("image", "inspect", "--format", "{{json .}}", reference))
     except UsageError:
         raise error_of("No such image", name) from None
-    settings, digest = template.settings_of(facts["Config"]), template.hash_of(facts["Id"])
-    variables, command = tuple(settings["environment"].items()), tuple(settings["command"])
+    settings = template.settings_of(facts["Config"])
+    digest = template.hash_of(facts["Id"])
+    variables = tuple(settings["environment"].items())
+    command = tuple(settings["command"])
     return DockerImage(facts["Id"], name, digest, variables, settings["cwd"], command=command)
 
 
@@ -314,11 +315,10 @@ def exported(image: DockerImage) -> Iterator[IO[bytes]]:
             [program_path(), "export", container], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         ) as export:
             assert export.stdout is not None
-            assert export.stderr is not None
             yield export.stdout
-            message = export.stderr.read().decode(errors="replace")
+            _, message = export.communicate()
         if export.returncode:
-            raise error_of(message, image.name)
+            raise error_of(message.decode(errors="replace"), image.name)
     finally:
         with suppress(SandboxError):
             docker("rm", "--force", container)
@@ -339,8 +339,7 @@ def export_image(reference: str, name: str | None = None, *, force: bool = False
 def keep_files(image: DockerImage, folder: Path) -> None:
     """Write the image's files, ENV, WORKDIR and command into `folder`, a layer for local
     sandboxes."""
-    variables = dict(image.environment)
-    settings = {"environment": variables, "cwd": image.cwd, "command": image.command}
+    settings = {"environment": dict(image.environment), "cwd": image.cwd, "command": image.command}
     with exported(image) as archive:
         local_images.fill_layer(folder, archive, image.name, settings)
 
@@ -350,11 +349,12 @@ def import_tree(layer: template.Template) -> str:
     tag = f"{_REPOSITORY}:{layer.digest}"
     if not docker("image", "ls", "--quiet", tag):
         tree = str(layer.layers[0] / template.TREE)
+        words = ["--change", f"CMD {json.dumps(layer.command)}"]
+        words += ["--change", f"WORKDIR {layer.cwd}"]
+        for name, value in layer.environment.items():
+            words += ["--change", f"ENV {name}={json.dumps(value)}"]
         pack = ["tar", "-C", tree, *_ROOTS, "-c", "."]
-        variables = [f"ENV {name}={json.dumps(value)}" for name, value in layer.environment.items()]
-        changes = [f"CMD {json.dumps(layer.command)}", f"WORKDIR {layer.cwd}", *variables]
         with subprocess.Popen(pack, stdout=subprocess.PIPE) as packed:
-            words = [word for change in changes for word in ("--change", change)]
             docker("import", *words, "-", tag, stdin=packed.stdout, seconds=600)
     return tag
 

@@ -105,7 +105,8 @@ def compare_answers(agent: str, gold: str, task: Task) -> Ruling:
     agent = in_case_of_choice(agent, gold, task.query)
     if len(agent) > _TIMES * len(gold) + _ROOM:
         return Ruling(False, "a much longer output")
-    agent, gold = (_LINE_END.sub("\n", text) for text in (agent, gold))
+    agent = _LINE_END.sub("\n", agent)
+    gold = _LINE_END.sub("\n", gold)
     if hides(agent, gold):
         return Ruling(False, "hidden characters")
     if gold.strip() and not agent.strip():
@@ -114,14 +115,21 @@ def compare_answers(agent: str, gold: str, task: Task) -> Ruling:
     exact = bool(_SPACES.search(without_file_sentences(task.query)))
     lines = partial(_lines, query=task.query, ordered=ordered, exact=exact)
     plain = _Reading(lines(agent), lines(gold))
-    spaced = exact and any(
-        not line or line != " ".join(line.split()) for line in (*plain.agent, *plain.gold)
+    counts_spaces = exact and any(
+        not line or line != " ".join(line.split()) for line in plain.agent + plain.gold
     )
     for paths in chain([plain], _rebased(plain, task)):
         if _match(paths.agent, paths.gold, ordered):
-            return Ruling(True, ", ".join(paths.rules) or _same_lines(plain))
-        for reading in [] if spaced else _readings(paths, task):
-            if (rule := _rule_for_extras(reading, ordered, task)) is not None:
+            if paths.rules:
+                return Ruling(True, ", ".join(paths.rules))
+            if plain.agent == plain.gold:
+                return Ruling(True, "same lines")
+            return Ruling(True, "same lines in another order")
+        if counts_spaces:
+            continue
+        for reading in _readings(paths, task):
+            rule = _rule_for_extras(reading, ordered, task)
+            if rule is not None:
                 return Ruling(True, ", ".join(filter(None, (*reading.rules, rule))))
     return Ruling(False, _difference(plain, ordered, task))
 
@@ -132,24 +140,23 @@ def hides(agent: str, gold: str) -> bool:
     return not set(_INVISIBLE.findall(agent)) <= set(_INVISIBLE.findall(gold))
 
 
-def _same_lines(plain: _Reading) -> str:
-    return "same lines" if plain.agent == plain.gold else "same lines in another order"
-
-
 def _difference(plain: _Reading, ordered: bool, task: Task) -> str:
     """Return why an answer is refused that no reading makes equal to the gold's."""
-    agent, gold = Counter(plain.agent), Counter(plain.gold)
-    agent_words, gold_words = (
-        Counter(word for line in side for word in line.split()) for side in (agent, gold)
-    )
+    agent = Counter(plain.agent)
+    gold = Counter(plain.gold)
     if agent == gold:
         return "another order"
+    # equal lines count once here
+    agent_words = Counter(" ".join(agent).split())
+    gold_words = Counter(" ".join(gold).split())
     if agent_words == gold_words:
         return "other blanks or line breaks"
     if agent < gold:
         return "missing lines"
     if gold_words <= agent_words:
-        return "more than the answer alone" if asks_alone(task) else "other words around it"
+        if asks_alone(task):
+            return "more than the answer alone"
+        return "other words around it"
     return "other lines"
 
 
@@ -161,34 +168,41 @@ def _lines(text: str, query: str, ordered: bool, exact: bool) -> Lines:
     """Return the lines without noise."""
     if exact:
         lines = text.rstrip("\n").split("\n")
-        return lines if _TRAILING.search(query) else [line.rstrip() for line in lines]
+        if not _TRAILING.search(query):
+            lines = list(map(str.rstrip, lines))
+        return lines
     lines = []
     for line in text.split("\n"):
         plain = _BLANKS.sub(" ", line).strip(" ")
         for pattern, replacement in _NOISE:
             plain = pattern.sub(replacement, plain)
         lines.append(plain)
-    return (
-        "\n".join(lines).rstrip("\n").split("\n") if ordered else [line for line in lines if line]
-    )
+    if ordered:
+        return "\n".join(lines).rstrip("\n").split("\n")
+    return list(filter(None, lines))
 
 
 def _rebased(plain: _Reading, task: Task) -> Iterator[_Reading]:
     """For each folder that the task names, yield both answers with paths relative to it, unless
     that makes two lines equal."""
     a, b = plain.agent, plain.gold
-    if not any("/" in line for line in chain(a, b)):
+    named = {line for line in b if "/" in line}
+    if not named and not any("/" in line for line in a):
         return
-    if _PATHS.search(task.query) or any("/" in line and line in task.query.split() for line in b):
+    if _PATHS.search(task.query) or not named.isdisjoint(task.query.split()):
         return
     folders = {"/"}  # every absolute path is below it
     for word in _NAMED_PATH.findall(f"{task.gold} {task.query}"):
-        names = [name for name in word.split("/") if name not in ("", ".")]
-        folders |= {"/" + "/".join(names[:end]) for end in range(1, len(names) + 1)}
+        folder = ""
+        for name in word.split("/"):
+            if name not in ("", "."):
+                folder += f"/{name}"
+                folders.add(folder)
     for folder in sorted(folders):
         agent, gold = _relative(a, folder), _relative(b, folder)
-        unequal = len(set(agent)) == len(set(a)) and len(set(gold)) == len(set(b))
-        if unequal and (agent, gold) != (a, b):
+        if (agent, gold) == (a, b):
+            continue
+        if len(set(agent)) == len(set(a)) and len(set(gold)) == len(set(b)):
             yield _Reading(agent, gold, ("paths below a folder",))
 
 
@@ -197,8 +211,9 @@ def _relative(lines: Lines, folder: str) -> Lines:
 
     Other paths are unchanged, as is a top-level folder: `root` is not `/root`.
     """
-    below = "/" if folder == "/" else rf"/?{re.escape(folder[1:])}/"
-    rest = "[^ /]+/[^ /]" if folder == "/" else "[^ /]"
+    below, rest = rf"/?{re.escape(folder[1:])}/", "[^ /]"
+    if folder == "/":
+        below, rest = "/", "[^ /]+/[^ /]"
     path = re.compile(rf"(?<![^ :='\"(,]){below}(?={rest})")
     return [path.sub("", line) if "/" in line else line for line in lines]
 
@@ -214,7 +229,7 @@ def _readings(paths: _Reading, task: Task) -> Iterator[_Reading]:
     bare = without_listing(agent, gold)
     if bare != agent:
         yield _Reading(bare, gold, (*paths.rules, "columns of ls -l"))
-    gold_words = {word for line in gold for word in line.split()}
+    gold_words = set(" ".join(gold).split())
     if _GIVES_SEPARATOR.search(answer) or not all(map(_LETTER.search, gold_words)):
         return
 
@@ -235,17 +250,18 @@ def _rule_for_extras(reading: _Reading, ordered: bool, task: Task) -> str | None
     If the gold prints one line, or one word per line, the agent may print the words on more or
     fewer lines, unless the query says what goes on a line.
     """
-    alone = asks_alone(task)
-    agent = None if alone else without_extras(reading.agent, reading.gold, task.query)
-    gold = [" ".join(line.split()) for line in reading.gold]
+    if asks_alone(task):
+        return None
+    agent = without_extras(reading.agent, reading.gold, task.query)
     if agent is None:
         return None
+    gold = [" ".join(line.split()) for line in reading.gold]
     if _match(agent, gold, ordered):
         return "" if _match(reading.agent, gold, ordered) else "a sentence around it"
-    agent_words, gold_words = " ".join(agent).split(), " ".join(gold).split()
+    agent_words = " ".join(agent).split()
+    gold_words = " ".join(gold).split()
     free = len(gold) in (1, len(gold_words)) and "" not in gold and not fixes_lines(task.query)
     if len(agent) == len(gold) or not free:
         return None
-    if not ordered and len(agent) == 1:
-        agent_words, gold_words = sorted(agent_words), sorted(gold_words)
-    return "other line breaks" if agent_words == gold_words else None
+    same = _match(agent_words, gold_words, ordered or len(agent) != 1)
+    return "other line breaks" if same else None

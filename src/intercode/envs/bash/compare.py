@@ -69,23 +69,22 @@ def bash_exact(agent: Outcome, gold: Outcome, task: Task) -> Score:
     if agent.probe or gold.probe:
         rulings["probe"] = Ruling(agent.probe == gold.probe, "other output of the probe")
     refused = [name for name, ruling in rulings.items() if not ruling.accepted]
-    gold_words, agent_words = (re.findall(r"\w+", side.output) for side in (gold, agent))
-    return Score(
-        float(not refused),
-        not refused,
-        {name: float(ruling.accepted) for name, ruling in rulings.items()},
-        refused == ["answer"] and mostly_in(gold_words, agent_words),
-        rulings[refused[0] if refused else "answer"].rule,
-    )
+    parts = {name: float(name not in refused) for name in rulings}
+    if not refused:
+        return Score(1.0, True, parts, rule=answer.rule)
+    words = re.compile(r"\w+").findall
+    ambiguous = refused == ["answer"] and mostly_in(words(gold.output), words(agent.output))
+    return Score(0.0, False, parts, ambiguous, rulings[refused[0]].rule)
 
 
 def _compare_effects(agent: Mapping[str, Change], gold: Mapping[str, Change], task: Task) -> Ruling:
     """Return whether all paths that count have the same state on both sides, and otherwise the
     fault at the first path that differs."""
-    path = next(iter(different_paths(agent, gold, task)), None)
-    if path is None:
+    paths = different_paths(agent, gold, task)
+    if not paths:
         return Ruling(True, "same files")
-    change, gold_change = agent.get(path), gold.get(path)
+    change = agent.get(paths[0])
+    gold_change = gold.get(paths[0])
     if change is None:
         return Ruling(False, "a file that should have changed")
     if gold_change is None:
@@ -110,19 +109,18 @@ def different_paths(
 
 
 def _counts(path: str, agent: Mapping[str, Change], gold: Mapping[str, Change], task: Task) -> bool:
+    changes = gold if path in gold else agent
     cache = next((name for name in path.split("/") if name in _CACHES), None)
-    if cache is not None and path in gold:
-        return not _is_litter(path, cache, gold) or cache in task.gold or cache in task.query
-    if cache is not None:
-        return not _is_litter(path, cache, agent) or any(
-            change.kind == "removed" for change in gold.values()
-        )
-    scratch = next((folder for folder in _SCRATCH if (path + "/").startswith(folder + "/")), None)
-    if scratch is None or path in gold:
+    if cache is not None and not _is_litter(path, cache, changes):
         return True
-    return agent[path].kind != "added" or any(
-        _within(path, changed) for changed in gold if _within(changed, scratch)
-    )
+    if path in gold:
+        return cache is None or cache in task.gold or cache in task.query
+    if cache is not None:
+        return any(change.kind == "removed" for change in gold.values())
+    scratch = next((folder for folder in _SCRATCH if f"{path}/".startswith(f"{folder}/")), None)
+    if scratch is None or agent[path].kind != "added":
+        return True
+    return any(_within(path, other) for other in gold if _within(other, scratch))
 
 
 def _is_litter(path: str, cache: str, changes: Mapping[str, Change]) -> bool:
@@ -145,14 +143,15 @@ def _state(path: str, change: Change | None, task: Task) -> object:
     """Return the value to compare for a path: None if the path is unchanged from the template."""
     if change is None or change.kind == "removed":
         return change and "removed"
-    if change.type == "link" and re.search("relative|absolute", task.query, re.IGNORECASE):
-        return "link", change.target
     if change.type == "link":
-        target = posixpath.join(posixpath.dirname(path), change.target or "")
-        climbs = re.search(
-            r"[^/.][^/]*/+\.\.(/|$)", change.target or ""
-        )  # the meaning of `..` after a folder depends on the folder
-        return "link", target if climbs else posixpath.normpath(target)
+        target = change.target or ""
+        if re.search("relative|absolute", task.query, re.IGNORECASE):
+            return "link", change.target
+        path = posixpath.join(posixpath.dirname(path), target)
+        # the meaning of `..` after a folder depends on the folder
+        if re.search(r"[^/.][^/]*/+\.\.(/|$)", target):
+            return "link", path
+        return "link", posixpath.normpath(path)
     content = (not _LEVEL.search(task.query) and change.held) or change.digest
     asked = [
         digest

@@ -39,7 +39,6 @@ from intercode.errors import DataError, UsageError
 from intercode.factory import none_playable
 from intercode.options import EnvOptions
 from intercode.plugins import attribute_path, defining_class
-from intercode.reading import present
 from intercode.submission import ALONE, ANSWER, NOT_LITERAL, answer_in
 from intercode.tasks import DataSet, Preprocess, Record
 from intercode.types import Outcome, Prepared, Score, Task, TaskIssue
@@ -194,10 +193,7 @@ class BashEnv(JudgedEnv[BashWorld]):
         tasks, left_out = split_refused(data.tasks, spec.provider)
         if not tasks:
             raise UsageError(none_playable(left_out))
-        folder = (
-            data.file.parent if data.file and present(data.file) == "file" else data.file or Path()
-        )
-        tasks, verifiers, unread = read_verifiers(tasks, folder)
+        tasks, verifiers, unread = read_verifiers(tasks, data.folder)
         left_out, tests = [*left_out, *unread], Tests(verifiers)
         facts: dict[str, Any] = {"reward": name, "sandbox": sandbox}
         golds = GoldCache[GoldOutcome | None]()

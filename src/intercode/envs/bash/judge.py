@@ -9,32 +9,25 @@ from difflib import unified_diff
 from io import StringIO
 from typing import Any
 
-from intercode.env import GoldRun, shorten_text
 from intercode.envs.bash.compare import bash_exact, different_paths
-from intercode.envs.bash.golds import find_faults, run_checked
+from intercode.envs.bash.golds import ends_in_failure, find_faults, only_fails, run_checked
 from intercode.envs.bash.world import BashWorld
 from intercode.envs.gold import GoldCache, Key, blame_gold
 from intercode.envs.judges import Attempt
 from intercode.envs.judges.outcome import Comparison, OutcomeJudge, not_general
 from intercode.envs.rewards import call_reward
-from intercode.envs.workspace import (
-    GoldOutcome,
-    Workspace,
-    ends_in_failure,
-    execute_gold,
-)
+from intercode.envs.workspace import GoldOutcome, Workspace, execute_gold
 from intercode.errors import DataError
 from intercode.submission import answer_in
-from intercode.types import Change, Outcome, Score, Task, TaskIssue
+from intercode.types import Change, GoldRun, Outcome, Score, Task, TaskIssue, shorten_text
 
-GoldExecutor = Callable[[Workspace, str], GoldOutcome]
 BashComparison = Comparison[BashWorld, Outcome, GoldOutcome]
-_NOT_FOUND = 127
-_KILLED = (-9, 128 + 9)
-"""The exit statuses of a gold whose shell or last program was ended by SIGKILL, which the machine
-may have sent."""
+_UNFINISHED = (127, -9, 128 + 9)
+"""The exit statuses of a gold whose last program is missing, or whose shell or last program was
+ended by SIGKILL, which the machine may have sent."""
 _PATHS = 20
 _KINDS = {"added": "added", "changed": "modified", "removed": "removed"}
+_ABSENT = ("removed", "missing")
 _FILES = {"effects": "files", "contents": "files"}
 
 
@@ -57,14 +50,16 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         scores_steps: bool = False,
     ) -> None:
         super().__init__(golds, make_variant, papers=papers)
-        self._reward, self._as_it_is, self.scores_steps = reward, as_it_is, scores_steps
+        self._reward = reward
+        self._as_it_is = as_it_is
+        self.scores_steps = scores_steps
 
     def before(self, world: BashWorld, task: Task) -> None:
         world.prepare(task)
         super().before(world, task)
         # there the agent could see the processes of a gold that runs on variant data later
-        hidden = world.sandbox.wall != "shared-proc"
-        if not hidden and task.general and (variant := self.variant()):
+        shown = world.sandbox.wall == "shared-proc"
+        if shown and task.general and (variant := self.variant()):
             with suppress(DataError):  # raised again when the answer is compared
                 variant.prepare(task)
                 super().before(variant, task)
@@ -79,23 +74,23 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         command, workspace = world.command(task.gold), world.workspace
         gold = execute_gold(workspace, command)
         last = workspace.last
-        unfinished = last.timed_out or last.exit_code in (_NOT_FOUND, *_KILLED)
+        unfinished = last.timed_out or last.exit_code in _UNFINISHED
         if not first:
             unfinished |= ends_in_failure(last.exit_code, command, last.output)
         if unfinished and not self._as_it_is:
-            why = "; ".join(find_faults(last, command))
-            raise DataError(f"task {task.id}: {why}; see `intercode check`")
-        if self._reward is None and blame_gold(
-            lambda: workspace.only_fails(command, gold.outcome), command
+            fault = "{}"
+        elif self._reward is None and blame_gold(
+            lambda: only_fails(workspace, command, gold.outcome), command
         ):
-            why = "; ".join(find_faults(last, command))
-            raise DataError(
-                f"task {task.id}: the gold only fails, so it has no answer ({why}); "
-                "see `intercode check`"
-            )
-        return gold
+            fault = "the gold only fails, so it has no answer ({})"
+        else:
+            return gold
+        why = fault.format("; ".join(find_faults(last, command)))
+        raise DataError(f"task {task.id}: {why}; see `intercode check`")
 
-    def run_otherwise(self, world: BashWorld, task: Task, execute: GoldExecutor) -> GoldOutcome:
+    def run_otherwise(
+        self, world: BashWorld, task: Task, execute: Callable[[Workspace, str], GoldOutcome]
+    ) -> GoldOutcome:
         """Return a gold's outcome as another function executes it, cached separately."""
 
         def run() -> GoldOutcome:
@@ -109,7 +104,6 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
 
     def look(self, world: BashWorld, attempt: Attempt) -> Outcome:
         agent = world.workspace.outcome(peek=attempt.peek)
-        answer = answer_in(attempt.word)
         if own_files := world.workspace.own_files:
             meant = set[str]()
             for posed in self.tasks_of(attempt.task):
@@ -120,12 +114,13 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
                 if own_files.left_out(path, attempt.task, meant):
                     del changes[path]
             agent = replace(agent, changes=changes)
-        return replace(agent, output=answer, overflow=None) if answer else agent
+        if answer := answer_in(attempt.word):
+            agent = replace(agent, output=answer, overflow=None)
+        return agent
 
     def compare(self, world: BashWorld, agent: Outcome, gold: GoldOutcome, task: Task) -> Score:
         if self._reward is None:
-            as_bash = replace(task, gold=world.command(task.gold))
-            return bash_exact(agent, gold.outcome, as_bash)
+            return bash_exact(agent, gold.outcome, replace(task, gold=world.command(task.gold)))
         return call_reward(self._reward, agent, gold.outcome, task)
 
     def compare_all(self, world: BashWorld, attempt: Attempt) -> BashComparison:
@@ -157,38 +152,31 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         20 files. With `"failed": ["robust"]` everything else describes the variant data. There are
         at most 20 paths, and 2,000 characters of each text.
         """
-        on_variant = again is not None and not again.score.success
-        shown = again if again and on_variant else first
-        full = getattr(self._reward, "full", {})
-        failed = [
-            _FILES.get(name, name)
-            for name, part in shown.score.parts.items()
-            if part < full.get(name, 1)
-        ]
-        agent, gold = shown.agent.changes, shown.gold.outcome.changes
-        every = different_paths(agent, gold, shown.task)
-        paths = every[:_PATHS]
-        texts = shown.world.workspace.read_texts(
-            [path for path in paths if path not in agent or agent[path].type == "file"]
+        comparison = first
+        failed = ["robust"]
+        if again and not again.score.success:
+            comparison = again
+        else:
+            full = getattr(self._reward, "full", {})
+            parts = first.score.parts.items()
+            lost = [name for name, part in parts if part < full.get(name, 1)]
+            failed = list(dict.fromkeys(_FILES.get(name, name) for name in lost))
+        agent, gold = comparison.agent, comparison.gold
+        differing = different_paths(agent.changes, gold.outcome.changes, comparison.task)
+        paths = differing[:_PATHS]
+        shown: dict[str, Any] = {"failed": failed}
+        if score.rule:
+            shown["rule"] = score.rule
+        shown["agent"] = {"answer": shorten_text(agent.output)}
+        shown["gold"] = {"answer": shorten_text(gold.outcome.output)}
+        changes = agent.changes
+        texts = comparison.world.workspace.read_texts(
+            [path for path in paths if path not in changes or changes[path].type == "file"]
         )
-        return {
-            "failed": ["robust"] if on_variant else list(dict.fromkeys(failed)),
-            **({"rule": score.rule} if score.rule else {}),
-            "agent": {"answer": shorten_text(shown.agent.output)},
-            "gold": {"answer": shorten_text(shown.gold.outcome.output)},
-            "paths": [
-                {
-                    "path": shorten_text(path),
-                    "agent": _word(agent.get(path), gold.get(path)),
-                    "gold": _word(gold.get(path), agent.get(path)),
-                    "diff": _diff(
-                        agent.get(path), gold.get(path), texts.get(path), shown.gold.texts.get(path)
-                    ),
-                }
-                for path in paths
-            ],
-            **({"paths_total": len(every)} if len(every) > len(paths) else {}),
-        }
+        shown["paths"] = [_difference(path, comparison, texts.get(path)) for path in paths]
+        if len(differing) > _PATHS:
+            shown["paths_total"] = len(differing)
+        return shown
 
     def examine(self, world: BashWorld, task: Task) -> GoldRun:
         try:
@@ -199,51 +187,55 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
                 variant.prepare(task)
                 command = variant.command(task.gold)
                 outcomes.append(execute_gold(variant.workspace, command).outcome)
-                if variant.workspace.only_fails(command, outcomes[1]):
+                if only_fails(variant.workspace, command, outcomes[1]):
                     faults.append("on the variant data, the gold only fails")
         except DataError as error:
             return GoldRun(None, "", (str(error),))
-        if task.general and len(outcomes) < 2:
-            why = "is marked general, but the data set has no variant data"
-            faults.append(TaskIssue(why, "not_general"))
-        elif task.general:
+        if len(outcomes) > 1:
             posed = replace(task, gold=world.command(task.gold))
 
             def passes(agent: Outcome, gold: Outcome) -> bool:
                 return self._reward is None and bash_exact(agent, gold, posed).success
 
             faults += not_general(outcomes, outcomes[0] == outcomes[1], passes)
+        elif task.general:
+            why = "is marked general, but the data set has no variant data"
+            faults.append(TaskIssue(why, "not_general"))
         return GoldRun(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
+
+
+def _difference(path: str, comparison: BashComparison, agent_text: str | None) -> dict[str, str]:
+    """Return what both sides did to a path that differs, and how its final states differ: type,
+    mode and target if they differ, or if only one side modified the path; and a unified diff of
+    the texts."""
+    agent = comparison.agent.changes.get(path)
+    gold = comparison.gold.outcome.changes.get(path)
+    gold_text = comparison.gold.texts.get(path)
+    row = {"path": shorten_text(path), "agent": _word(agent, gold), "gold": _word(gold, agent)}
+    lines = []
+    changes = {side: change for side, change in (("gold", gold), ("agent", agent)) if change}
+    states = {(change.type, change.mode, change.target) for change in changes.values()}
+    only_modified = [change.kind for change in changes.values()] == ["changed"]
+    if len(states) > 1 or only_modified:
+        for side, change in changes.items():
+            target = f" -> {change.target}" if change.target else ""
+            lines.append(f"{side}: {change.type} {change.mode:04o}{target}\n")
+    if row["gold"] in _ABSENT:
+        gold_text = ""
+    if row["agent"] in _ABSENT:
+        agent_text = ""
+    if gold_text is not None and agent_text is not None:
+        texts = list(StringIO(gold_text)), list(StringIO(agent_text))
+        for line in unified_diff(*texts, "gold", "agent"):
+            lines.append(line)
+            if not line.endswith("\n"):
+                lines.append("\n\\ No newline at end of file\n")
+    return {**row, "diff": shorten_text("".join(lines))}
 
 
 def _word(change: Change | None, other: Change | None) -> str:
     """Return what a side did to a path that differs: without a change, a file that the other side
     added is missing."""
-    if change is None:
-        return "missing" if other and other.kind == "added" else "untouched"
-    return _KINDS[change.kind]
-
-
-def _diff(
-    agent: Change | None, gold: Change | None, agent_text: str | None, gold_text: str | None
-) -> str:
-    """Return how one path differs: type, mode and target if they differ, or if only one side
-    modified the path; and a unified diff of the texts."""
-    lines: list[str] = []
-    sides = {"gold": gold, "agent": agent}
-    states = {(c.type, c.mode, c.target) for c in sides.values() if c}
-    modified = any(change and change.kind == "changed" for change in sides.values())
-    for side, change in sides.items():
-        if change and (len(states) > 1 or (modified and None in sides.values())):
-            target = f" -> {change.target}" if change.target else ""
-            lines.append(f"{side}: {change.type} {change.mode:04o}{target}\n")
-    if gold.kind == "removed" if gold else agent and agent.kind == "added":
-        gold_text = ""
-    if agent.kind == "removed" if agent else gold and gold.kind == "added":
-        agent_text = ""
-    if gold_text is not None and agent_text is not None:
-        for line in unified_diff(
-            list(StringIO(gold_text)), list(StringIO(agent_text)), "gold", "agent"
-        ):
-            lines.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
-    return shorten_text("".join(lines))
+    if change:
+        return _KINDS[change.kind]
+    return "missing" if other and other.kind == "added" else "untouched"

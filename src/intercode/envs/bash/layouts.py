@@ -21,11 +21,10 @@ _COMPARES = re.compile(r"\[None, \{.*'file': '[^']*(?:integer|string)-match\.py'
 
 
 def _read_nl2sh(record: Record) -> Record:
-    golds = [record["bash"], *filter(None, [record.get("bash2")])]
     return {
         **record,
         "query": record["nl"],
-        "golds": golds,
+        "golds": [record["bash"], *filter(None, [record.get("bash2")])],
         **dict.fromkeys(("nl", "bash", "bash2")),
     }
 

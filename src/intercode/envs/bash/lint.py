@@ -32,6 +32,7 @@ _MOMENT = re.compile(
     r"|\s(-(?:daystart|[acm](?:time|min)))\b|(\$RANDOM|\$\$)|(?<![&>])(&)\s*$|(/proc/\w+)"
     r"|(\bstat\s[^|;]*%[iXxZzWwdD]|\bls\s+-\w*i|-printf[^|;]*%[iAC])"
 )
+_ASSIGNED = re.compile(r"\b([A-Z][A-Z_]+)=|\bread (?:-\w+ )*([A-Z][A-Z_]+)|\bfor ([A-Z][A-Z_]+) in")
 _VARIABLE = re.compile(r"\$\{?([A-Z][A-Z_]+)\b")
 _KNOWN = re.compile(
     r"(HOME|PATH|(OLD)?PWD|USER|SHELL|HOST(NAME|TYPE)|RANDOM|IFS|E?UID|P?PID|BASH.*|SECONDS|TERM"
@@ -106,16 +107,12 @@ def _environment(gold: str, *, reaches: bool) -> Iterator[TaskIssue]:
     if moment := _MOMENT.search(gold):
         what = next(filter(None, moment.groups()))
         yield TaskIssue(f"the answer depends on the moment or the machine ({what})", "unstable")
-    assigned = set(
-        re.findall(
-            r"\b([A-Z][A-Z_]+)=|\bread (?:-\w+ )*([A-Z][A-Z_]+)|\bfor ([A-Z][A-Z_]+) in", gold
-        )
-    )
-    bound = {name for names in assigned for name in names}
+    bound = set()
+    for names in _ASSIGNED.findall(gold):
+        bound.update(names)
     for name in sorted({*_VARIABLE.findall(gold)} - bound):
-        if _KNOWN.match(name):
-            continue
-        yield TaskIssue(f"gold uses ${name}, which nothing sets", "missing")
+        if not _KNOWN.match(name):
+            yield TaskIssue(f"gold uses ${name}, which nothing sets", "missing")
     if re.search(r"^\s*(echo|printf)\s[^$`|;&<>]*$", gold):
         yield TaskIssue("the gold prints a constant", "by_luck")
 
@@ -125,10 +122,12 @@ def _paths(query: str, gold: str) -> Iterator[TaskIssue]:
     named_paths = _paths_in(query)
     used = _paths_in(_PROGRAM.sub(" ", gold))
     for path in sorted(named_paths):
+        if _used(path, gold):
+            continue
         wider = any(path.startswith(f"{folder}/") for folder in used)
-        if not _used(path, gold) and (wider or used <= named_paths) and not _EXAMPLE.search(path):
+        if (wider or used <= named_paths) and not _EXAMPLE.search(path):
             yield disagrees(f"query names {path}, which the gold does not")
-        elif not _used(path, gold) and (other := _neighbour(path, used, query)):
+        elif other := _neighbour(path, used, query):
             yield disagrees(f"query names the file {path}, the gold uses {other} instead")
     for path in sorted(used):
         if not _SYSTEM.match(path) and not _is_word(path.split("/")[1], query):
@@ -145,16 +144,12 @@ def _neighbour(path: str, used: set[str], query: str) -> str | None:
     """Return another file with the same folder and suffix that the gold uses in place of `path`, if
     the query does not name it."""
     folder, suffix = path.rpartition("/")[0], PurePosixPath(path).suffix
-    others = (
-        other
-        for other in sorted(used)
-        if other.rpartition("/")[0] == folder and PurePosixPath(other).suffix == suffix
-    )
-    return (
-        next((other for other in others if not _is_word(other.rpartition("/")[2], query)), None)
-        if suffix
-        else None
-    )
+    for other in sorted(used) if suffix else ():
+        other_folder, _, name = other.rpartition("/")
+        alike = other_folder == folder and PurePosixPath(other).suffix == suffix
+        if alike and not _is_word(name, query):
+            return other
+    return None
 
 
 def _paths_in(text: str) -> set[str]:
@@ -164,12 +159,12 @@ def _paths_in(text: str) -> set[str]:
 def _used(path: str, gold: str) -> bool:
     """Return whether the gold names the path: in full, relative, or with the folder and the name
     (or the name and the suffix) apart."""
-    parts = [path.strip("/").rpartition(sign) for sign in "/."]
-    in_parts = any(
-        part[0] and _is_word(part[0], gold) and (_is_word(part[2], gold) or part[1] == ".")
-        for part in parts
-    )
-    return in_parts or _is_word(path.strip("/"), gold)
+    name = path.strip("/")
+    for sign in "/.":
+        first, _, last = name.rpartition(sign)
+        if first and _is_word(first, gold) and (sign == "." or _is_word(last, gold)):
+            return True
+    return _is_word(name, gold)
 
 
 def _is_word(name: str, text: str) -> bool:

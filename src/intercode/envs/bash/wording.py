@@ -34,8 +34,6 @@ checked: whether additions are true.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from string import ascii_lowercase
@@ -201,13 +199,12 @@ def without_file_sentences(query: str) -> str:
 @lru_cache(maxsize=256)
 def about_the_answer(query: str) -> str:
     """Return the query without sentences that describe files or only ask for changes."""
-    sentences = _answer_sentences(query)
-    changes = [
+    sentences = [
         sentence
-        for sentence in sentences
-        if "/" in sentence and _CHANGES.search(sentence) and not _PRINTS.search(sentence)
+        for sentence in _answer_sentences(query)
+        if "/" not in sentence or not _CHANGES.search(sentence) or _PRINTS.search(sentence)
     ]
-    return " ".join(sentence for sentence in sentences if sentence not in changes) or query
+    return " ".join(sentences) or query
 
 
 def _answer_sentences(query: str) -> list[str]:
@@ -245,21 +242,21 @@ def asks_for_order(task: Task) -> bool:
     return not _ANY_ORDER.search(answer) and bool(_ORDER.search(_PATH.sub("/", answer)))
 
 
-def without_extras(agent: Sequence[str], gold: Sequence[str], query: str) -> list[str] | None:
+def without_extras(agent: list[str], gold: list[str], query: str) -> list[str] | None:
     """Return the agent's lines reduced to the gold's words; None if another word is not
     harmless."""
     if not any(gold):
         return None
-    reader = _Reader.of(tuple(gold), query)
-    ruled = agent if reader.pure else [line for line in agent if not _RULE.fullmatch(line)]
-    lines = reader.body([line for line in ruled if line or "" in gold])
+    reader = _reader_for(tuple(gold), query)
+    lines = [line for line in agent if line or "" in gold]
+    if not reader.is_pure:
+        lines = [line for line in lines if not _RULE.fullmatch(line)]
+    lines = reader.body(lines)
     if len(lines) > len(gold) > 1 and any(" " in line for line in gold):
         return None
     lines = _items(lines, 1 if fixes_lines(query) else len(gold))
-    read = [reader.read(line) for line in lines]
-    if not all(read):
-        return None
-    return [line for line in read if line]
+    readings = [reader.read(line) or "" for line in lines]
+    return readings if all(readings) else None
 
 
 def in_case_of_choice(agent: str, gold: str, query: str) -> str:
@@ -272,11 +269,12 @@ def in_case_of_choice(agent: str, gold: str, query: str) -> str:
     return re.sub(rf"\b{word}\b", word, agent, flags=re.IGNORECASE)
 
 
-def without_listing(agent: Sequence[str], gold: Sequence[str]) -> list[str]:
+def without_listing(agent: list[str], gold: list[str]) -> list[str]:
     """Return the agent's lines without the columns that `ls -l` prints before a name, unless the
     gold prints them."""
-    listed = all(map(_LONG_LISTING.match, agent)) and not any(map(_LONG_LISTING.match, gold))
-    return [_LONG_LISTING.sub("", line) for line in agent] if listed else list(agent)
+    if any(map(_LONG_LISTING.match, gold)) or not all(map(_LONG_LISTING.match, agent)):
+        return agent
+    return [_LONG_LISTING.sub("", line) for line in agent]
 
 
 def fixes_lines(query: str) -> bool:
@@ -284,25 +282,21 @@ def fixes_lines(query: str) -> bool:
     return bool(_ONE_A_LINE.search(about_the_answer(query)))
 
 
-def _items(lines: Sequence[str], count: int) -> list[str]:
+def _items(lines: list[str], count: int) -> list[str]:
     """Return the lines without bullets or numbers; a line that lists `count` items is split into
     `count` lines."""
     if len(lines) == 1 < count:
         parts = _LISTED.split(lines[0].rstrip(" ,;."))
-        return parts if len(parts) == count else list(lines)
-    marks = [_ITEM.match(line) for line in lines]
-    numbers = [mark["number"] for mark in marks if mark]
-    counted = numbers == [str(place + 1) for place in range(len(lines))] and len(lines) > 1
-    return (
-        [_ITEM.sub("", line, count=1) for line in lines]
-        if counted or numbers == [None] * len(lines)
-        else list(lines)
-    )
+        return parts if len(parts) == count else lines
+    numbers = [mark["number"] for mark in map(_ITEM.match, lines) if mark]
+    counted = len(lines) > 1 and numbers == list(map(str, range(1, len(lines) + 1)))
+    if counted or numbers == [None] * len(lines):
+        return [_ITEM.sub("", line, count=1) for line in lines]
+    return lines
 
 
-@dataclass(frozen=True)
 class _Reader:
-    """Read an agent's lines by the words of a gold's answer and of a query.
+    """Reads an agent's lines by the words of a gold's answer and of a query.
 
     `gold_words` are the gold's words, `own_kinds` their kinds. An extra word whose kind is in
     `kinds` must be harmless: `known` are stems of the query's harmless words, `grammar` other
@@ -311,79 +305,65 @@ class _Reader:
 
     `guesses` are the gold's words that would be harmless in another gold's answer, and single
     letters; `rivals` are the stems of all words of their kinds; `query` is the query's text in
-    small letters.
+    small letters. The gold is pure if it consists of guesses.
     """
 
-    gold_words: frozenset[str]
-    own_kinds: frozenset[str]
-    kinds: frozenset[str]
-    known: frozenset[str]
-    grammar: frozenset[str]
-    query_pairs: frozenset[tuple[str, str]]
-    guesses: frozenset[str]
-    rivals: frozenset[str]
-    query: str
-
-    @classmethod
-    @lru_cache(maxsize=16)
-    def of(cls, gold_lines: tuple[str, ...], query: str) -> _Reader:
-        gold_words = frozenset(word for line in gold_lines for word in line.split())
+    def __init__(self, gold_lines: tuple[str, ...], query: str) -> None:
         query = _SLASH.sub(r"\1 or \2", query)
         query_words = [_bare(word) for word in query.split()]
-        choices = _choices(query, gold_words)
-        harmless = {
-            part.lower()
-            for word in query_words
-            if word not in choices
-            for part in (word, *word.split("/"), *re.split(r"[/.]", word))
-        }
-        units = {
-            sign for sign, start in _UNITS.items() if any(map(re.compile(start).match, harmless))
-        }
-        own_kinds = frozenset(map(_kind, gold_words))
-        file = {"file"} if "word" in own_kinds else set()
-        every = {"file", "number"} if gold_words & choices else set()
-        queried = frozenset(word for word in harmless | units if _kind(word) == "word")
-        signs = {word for word in gold_words if not _bare(word)}
-        guesses, rivals = set(signs), {""} if signs else set[str]()
+        self.query = f" {' '.join(query_words).lower()} "
+        self.query_pairs = set(pairwise(query_words))
+        self.gold_words = frozenset(" ".join(gold_lines).split())
+        self.own_kinds = set(map(_kind, self.gold_words))
+        choices = _choices(query, self.gold_words)
+        self.kinds = {*self.own_kinds, "word"}
+        if "word" in self.own_kinds:
+            self.kinds.add("file")
+        if self.gold_words & choices:
+            self.kinds |= {"file", "number"}
+        harmless = set[str]()
+        for word in query_words:
+            if word not in choices:
+                parts = word, *word.split("/"), *re.split(r"[/.]", word)
+                harmless.update(map(str.lower, parts))
+        for unit, start in _UNITS.items():
+            if any(map(re.compile(start).match, harmless)):
+                harmless.add(unit)
+        self.known = set(map(_stem, harmless)) - set(map(_stem, self.gold_words))
+        self.grammar = _GRAMMAR - {word.lower() for word in self.gold_words | choices}
+        self.guesses = {word for word in self.gold_words if not _bare(word)}
+        self.rivals = {""} if self.guesses else set[str]()
+        queried = {word for word in harmless if _kind(word) == "word"}
         for words in (_GRAMMAR, queried - _GRAMMAR, ascii_lowercase):
             stems = set(map(_stem, words))
-            if fillers := {word for word in gold_words - choices if _stem(word) in stems}:
-                guesses, rivals = guesses | fillers, rivals | stems
-        return cls(
-            gold_words,
-            own_kinds,
-            own_kinds | {"word"} | file | every,
-            frozenset(map(_stem, harmless | units)) - set(map(_stem, gold_words)),
-            _GRAMMAR - {word.lower() for word in gold_words | choices},
-            frozenset(pairwise(query_words)),
-            frozenset(guesses),
-            frozenset(rivals),
-            f" {' '.join(query_words).lower()} ",
-        )
-
-    @property
-    def pure(self) -> bool:
-        """True if the gold's answer consists of words that would otherwise be harmless."""
-        return self.gold_words == self.guesses
+            fillers = {word for word in self.gold_words - choices if _stem(word) in stems}
+            if fillers:
+                self.guesses |= fillers
+                self.rivals |= stems
+        self.is_pure = self.gold_words == self.guesses
 
     def is_title(self, line: str) -> bool:
         """Return whether a line of harmless words is a title: it ends with a colon, or contains no
         value of the gold's kinds."""
-        kinds = {_kind(_bare(word)) for word in line.split()}
+        kinds = set(map(_kind, map(_bare, line.split())))
         unlike = not kinds >= self.own_kinds and not kinds & self.own_kinds - {"word"}
         return self.read(line) == "" and "word" in kinds and (line.endswith(":") or unlike)
 
     def body(self, lines: list[str]) -> list[str]:
         """Return the lines without titles and without a note at the end."""
-        lines = lines[1:] if len(lines) > 1 and self.is_title(lines[0]) else lines
+        if len(lines) > 1 and self.is_title(lines[0]):
+            lines = lines[1:]
         lines = [line for line in lines if not (line.endswith(":") and self.is_title(line))]
-        return lines[:-1] if len(lines) > 1 and self.is_title(lines[-1]) else lines
+        if len(lines) > 1 and self.is_title(lines[-1]):
+            lines = lines[:-1]
+        return lines
 
     def read(self, line: str) -> str | None:
         """Return the gold's words in a line; None if another word in the line is not harmless."""
         words = self._read(line)
-        return self._read(self._without_subject(line)) if words is None and self.guesses else words
+        if words is None and self.guesses:
+            words = self._read(self._without_subject(line))
+        return words
 
     def _without_subject(self, line: str) -> str:
         """Return what a sentence says of its subject, after the first `is` or colon."""
@@ -394,17 +374,17 @@ class _Reader:
         return line[sign.end() :] if queried or _SUBJECT.fullmatch(subject) else line
 
     def _read(self, line: str) -> str | None:
-        line = line if "number" in self.own_kinds else _MEASURED.sub("", line)
+        if "number" not in self.own_kinds:
+            line = _MEASURED.sub("", line)
         words = list(map(self._word, line.split()))
-        rivals = self.rivals if self.pure or self.guesses.intersection(words) else frozenset[str]()
-        if any(_stem(word) in rivals for word in words if word not in self.gold_words):
+        extra = set(words) - self.gold_words
+        guessing = self.is_pure or not self.guesses.isdisjoint(words)
+        if guessing and not self.rivals.isdisjoint(map(_stem, extra)):
             return None
         words = list(filter(None, words))
-        if not all(
-            word in self.gold_words or self._harmless(word, after)
-            for word, after in pairwise([*words, ""])
-        ):
-            return None
+        for word, after in pairwise([*words, ""]):
+            if word in extra and not self._harmless(word, after):
+                return None
         return " ".join(word for word in words if word in self.gold_words)
 
     def _word(self, raw: str) -> str:
@@ -412,11 +392,9 @@ class _Reader:
         names."""
         word = raw if raw in self.gold_words else _bare(raw)
         value = _MEASURE.fullmatch(word)
-        return (
-            value["number"]
-            if value and value["number"] in self.gold_words and self._is_known(value["unit"])
-            else word
-        )
+        if value and value["number"] in self.gold_words and self._is_known(value["unit"]):
+            return value["number"]
+        return word
 
     def _harmless(self, word: str, after: str) -> bool:
         if word.lower() in _LIMITING:
@@ -428,16 +406,20 @@ class _Reader:
         return word.lower() in self.grammar or _stem(word) in self.known
 
 
-def _choices(query: str, gold_words: frozenset[str]) -> frozenset[str]:
+_reader_for = lru_cache(maxsize=16)(_Reader)
+
+
+def _choices(query: str, gold_words: frozenset[str]) -> set[str]:
     """Return the words in the query that are alternative answers: if a word of the gold is in the
     query, all words of its kind. Plain words count only in a list, in quotes, next to `or`, after
     `print` or before `if`."""
     words = ["", *query.split(), ""]
-    kinds = {_kind(word) for word in map(_bare, words) if gold_words & _endings(word)}
+    endings = tuple(f"/{word}" for word in gold_words)
+    kinds = {_kind(word) for word in map(_bare, words) if f"/{word}".endswith(endings)}
     choices = set()
     for before, raw, after in zip(words, words[1:], words[2:], strict=False):
         word = _bare(raw)
-        listed = (
+        in_list = (
             {before.lower(), after.lower()} & _CHOICE
             or ((before.lower() in _PRINT or after.lower() in _IF) and word.lower() not in _GRAMMAR)
             or before.endswith(",")
@@ -445,15 +427,9 @@ def _choices(query: str, gold_words: frozenset[str]) -> frozenset[str]:
             or raw[0] in "\"'`("
         )
         kind = _kind(word)
-        if kind in kinds and (kind != "word" or listed):
+        if kind in kinds and (kind != "word" or in_list):
             choices.add(word)
-    return frozenset(choices)
-
-
-def _endings(path: str) -> set[str]:
-    """Return the path relative to each folder above it."""
-    names = path.split("/")
-    return {"/".join(names[start:]) for start in range(len(names))}
+    return choices
 
 
 @lru_cache(maxsize=_WORDS)
@@ -462,7 +438,8 @@ def _bare(word: str) -> str:
     if re.fullmatch(r"(?!\W*[-=]>)(?=[^<>~≈±≠≤≥]*+[<>~≈±≠≤≥])\W*+|!=+", word):
         return word
     bare = word.removesuffix("(s)").strip("\"'`()[]{}*|→=").rstrip(".,;:?\"'`)]}")
-    bare = bare[1:-1] if re.fullmatch(r"<.*>", bare) else bare
+    if re.fullmatch(r"<.*>", bare):
+        bare = bare[1:-1]
     return bare if re.search(r"[\w%€]", bare) else word.strip("\"'`()<>[]{}*#|→=:-–,;!?•")
 
 

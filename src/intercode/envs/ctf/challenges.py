@@ -25,10 +25,9 @@ import re
 import tarfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from intercode.errors import DataError, IntercodeError, UsageError
 from intercode.plugins import describe_error
@@ -93,13 +92,13 @@ class Challenge:
 
     @property
     def issues(self) -> tuple[TaskIssue, ...]:
-        reasons = (
-            (self.network, "needs_network"),
-            (self.file, "needs_files"),
-            (self.gold, "odd_flag"),
-            (self.unreadable, "unreadable"),
-        )
-        return tuple(TaskIssue(why, kind) for why, kind in reasons if why)
+        reasons = {
+            "needs_network": self.network,
+            "needs_files": self.file,
+            "odd_flag": self.gold,
+            "unreadable": self.unreadable,
+        }
+        return tuple(TaskIssue(why, kind) for kind, why in reasons.items() if why)
 
     @property
     def facts(self) -> dict[str, bool]:
@@ -117,8 +116,8 @@ class Challenge:
             return None
         try:
             if self.assets is None:
-                there = [path for path in self.named if present(path)]
-                return _pack({path.name: Path(os.path.realpath(path)) for path in there})
+                paths = filter(present, self.named)
+                return _pack({path.name: Path(os.path.realpath(path)) for path in paths})
             if present(self.assets) == "folder":
                 return _pack(_below(self.assets))
             content = read_bytes(self.assets, self.assets.parent, most=LARGEST)
@@ -126,22 +125,25 @@ class Challenge:
             raise UsageError(
                 f"{error.filename or self.assets}: cannot be read ({error.strerror})"
             ) from error
-        return _without_solutions(content) if self.solutions else content
+        if self.solutions:
+            content = _without_solutions(content)
+        return content
 
     @cached_property
     def files(self) -> Mapping[str, bytes]:
         """Names and contents of the regular files that are packed. Raises `DataError` if the assets
         are not a tar."""
+        files: dict[str, bytes] = {}
         if self.packed is None:
-            return {}
+            return files
         try:
             with tarfile.open(fileobj=io.BytesIO(self.packed)) as tar:
-                regular = [entry for entry in tar if entry.isreg()]
-                return {
-                    entry.name: file.read() for entry in regular if (file := tar.extractfile(entry))
-                }
+                for entry in tar:
+                    if entry.isreg() and (file := tar.extractfile(entry)):
+                        files[entry.name] = file.read()
         except (tarfile.TarError, EOFError, OSError) as error:
             raise DataError(f"{self.assets}: cannot be unpacked ({error}); is it a tar?") from error
+        return files
 
     @cached_property
     def solutions(self) -> tuple[str, ...]:
@@ -156,8 +158,7 @@ class Challenge:
                     names = [name.removeprefix("./") for name in tar.getnames()]
             except (tarfile.TarError, EOFError, OSError):  # told when it is read or unpacked
                 return ()
-        matches = filter(None, map(_SOLUTION.match, names))
-        return tuple(sorted({match[0] for match in matches}))
+        return tuple(sorted({match[0] for match in map(_SOLUTION.match, names) if match}))
 
     def files_with(self, flag: str) -> list[str]:
         """Return the names of the packed files that contain the flag as plain text."""
@@ -165,14 +166,15 @@ class Challenge:
 
     def hints(self, flag: str = "") -> tuple[TaskIssue, ...]:
         """Return what `check` finds among the assets: solutions, and the flag in plain text."""
-        named = ", ".join(self.solutions[:_NAMED])
-        shown = ", ".join(self.files_with(flag)[:_NAMED]) if flag else ""
-        reasons = (
-            (named, "solution", f"the assets contain {named}, which the agent does not get"),
-            (self.not_given, "not_given", self.not_given),
-            (shown, "plain_flag", f"the flag is in {shown} as plain text"),
-        )
-        return tuple(TaskIssue(why, kind) for names, kind, why in reasons if names)
+        issues = []
+        if named := ", ".join(self.solutions[:_NAMED]):
+            why = f"the assets contain {named}, which the agent does not get"
+            issues.append(TaskIssue(why, "solution"))
+        if self.not_given:
+            issues.append(TaskIssue(self.not_given, "not_given"))
+        if flag and (names := ", ".join(self.files_with(flag)[:_NAMED])):
+            issues.append(TaskIssue(f"the flag is in {names} as plain text", "plain_flag"))
+        return tuple(issues)
 
     @property
     def digest(self) -> str:
@@ -196,36 +198,41 @@ def survey(
         raise UsageError(
             f"{assets}: no such folder; --assets names one with a folder or a tar for each task"
         )
-    is_json = source is not None and source.suffix.lower() in (".json", ".jsonl")
-    text = read_text(source, most=LARGEST) if source and is_json else ""
-    looked_at, challenges = dict[str, tuple[Any, ...]](), dict[str, Challenge]()
+    text = ""
+    if source is not None and source.suffix.lower() in (".json", ".jsonl"):
+        text = read_text(source, most=LARGEST)
+    challenges = {}
+    sound = []
     for task in tasks:
         try:
             gold_is(task)
-            files = _find_assets(task, assets), _named_assets(task, source)
-            looked_at[task.id] = *files, needs_network(task)
+            challenges[task.id] = Challenge(
+                _find_assets(task, assets),
+                named=_named_assets(task, source),
+                network=needs_network(task),
+                not_given=task.extra.get(NOT_GIVEN, ""),
+            )
+            sound.append(task)
         except IntercodeError as error:
             challenges[task.id] = Challenge(None, unreadable=str(error))
         except (TypeError, ValueError, AttributeError) as error:
             why = f"task {task.id}: its fields have another form ({describe_error(error)})"
             challenges[task.id] = Challenge(None, unreadable=why)
-    sound = [task for task in tasks if task.id in looked_at]
     odd = _odd_golds(sound, text)
     for task in sound:
-        task_assets, named, network = looked_at[task.id]
-        services = bool(task.extra.get("services"))
-        has_files = task_assets or named or has_shared_files or services
-        file = task.extra.get(UNPLAYABLE) or (None if has_files else needs_file(task))
-        if lost := [path.name for path in named if not present(path)]:
-            file = file or f"names {lost[0]!r}, which is not in its folder"
-        if assets and present(missing := assets / f"{task.id}.missing"):
+        challenge = challenges[task.id]
+        named = challenge.named
+        file = task.extra.get(UNPLAYABLE)
+        if not (challenge.assets or named or has_shared_files or task.extra.get("services")):
+            file = file or needs_file(task)
+        missing = [path.name for path in named if not present(path)]
+        if missing:
+            file = file or f"names {missing[0]!r}, which is not in its folder"
+        if assets and present(note := assets / f"{task.id}.missing"):
             file = "its file cannot be had"
             with suppress(DataError):
-                file = read_text(missing, assets)
-        not_given = task.extra.get(NOT_GIVEN, "")
-        challenges[task.id] = Challenge(
-            task_assets, network, file, odd.get(task.id), named, not_given
-        )
+                file = read_text(note, assets)
+        challenges[task.id] = replace(challenge, file=file, gold=odd.get(task.id))
     return challenges
 
 
@@ -246,8 +253,8 @@ def _find_assets(task: Task, folder: Path | None) -> Path | None:
         return None
     if len(task.id.encode()) > _LONGEST_NAME:
         return None
-    for name in (task.id, *(f"{task.id}{suffix}" for suffix in _SUFFIXES)):
-        path = folder / name
+    for suffix in ("", *_SUFFIXES):
+        path = folder / f"{task.id}{suffix}"
         if (kind := present(path)) and not _is_empty(path):
             require_inside(path, folder)
             if kind == "other":
@@ -259,22 +266,25 @@ def _find_assets(task: Task, folder: Path | None) -> Path | None:
 def _named_assets(task: Task, source: Path | None) -> tuple[Path, ...]:
     """Return the files that the record's field `assets` names, relative to the task file's folder.
     Raises `DataError` for one outside that folder."""
-    names = task.extra.get("assets") or ()
-    folder = Path()
-    if source is not None:
-        folder = source if present(source) == "folder" else source.parent
-    for name in names:
-        require_inside(folder / name, folder)
-    return tuple(folder / name for name in names)
+    folder = source or Path()
+    if source is not None and present(source) != "folder":
+        folder = source.parent
+    paths = tuple(folder / name for name in task.extra.get("assets") or ())
+    for path in paths:
+        require_inside(path, folder)
+    return paths
 
 
 def _is_empty(path: Path) -> bool:
     """Return whether a folder contains no files but solutions and empty hidden files."""
-    return present(path) == "folder" and not any(
-        file.is_symlink() or (file.is_file() and (file.name[0] != "." or file.stat().st_size))
-        for file in path.rglob("*")
-        if not _SOLUTION.match(str(file.relative_to(path)))
-    )
+    if present(path) != "folder":
+        return False
+    for file in path.rglob("*"):
+        if _SOLUTION.match(str(file.relative_to(path))):
+            continue
+        if file.is_symlink() or (file.is_file() and (file.name[0] != "." or file.stat().st_size)):
+            return False
+    return True
 
 
 def needs_network(task: Task) -> str | None:
@@ -283,9 +293,15 @@ def needs_network(task: Task) -> str | None:
     services = task.extra.get("services", {})
     address = _ADDRESS.search(text)
     if services or "assets" in task.extra:
-        links = (link for link in _LINK.finditer(text) if link["host"] not in services)
-        address = next((link for link in links if Path(link["path"]).suffix not in _PAGES), None)
-    return f"needs the network ({address[0].rstrip('.,)')})" if address else None
+        for link in _LINK.finditer(text):
+            if link["host"] not in services and Path(link["path"]).suffix not in _PAGES:
+                address = link
+                break
+        else:
+            address = None
+    if address is None:
+        return None
+    return f"needs the network ({address[0].rstrip('.,)')})"
 
 
 def needs_file(task: Task) -> str | None:
@@ -293,31 +309,34 @@ def needs_file(task: Task) -> str | None:
     query = _ADDRESS.sub(" ", task.query)
     if named := _FILE_NAME.search(query) or _FILE_NOUN.search(query):
         return f"mentions {named[0]!r}, but has no assets"
-    data = _DATA.search(query) or _ADDRESS.search(task.query)
-    return None if data else "gives no data to work on, and has no assets"
+    if _DATA.search(query) or _ADDRESS.search(task.query):
+        return None
+    return "gives no data to work on, and has no assets"
 
 
 def _odd_golds(tasks: Sequence[Task], text: str) -> dict[str, str]:
     """Return why a flag looks wrong, by the task's id. Golds that are scripts are not examined."""
     flags = {task.id: task.gold for task in tasks if gold_is(task) == "flag"}
     bare = [name for name, flag in flags.items() if not _FLAG.fullmatch(flag)]
-    odd = {
-        name: f"the gold {flags[name]} lacks a brace"
-        for name in bare
-        if _HALF_FLAG.fullmatch(flags[name])
-    }
+    odd = {}
     if len(bare) == 1 and len(flags) > 2:
-        odd = {bare[0]: f"the gold {flags[bare[0]]} alone does not have the others' form …{{…}}"}
+        fault = "alone does not have the others' form …{…}"
+        odd[bare[0]] = f"the gold {flags[bare[0]]} {fault}"
+    else:
+        for name in bare:
+            if _HALF_FLAG.fullmatch(flags[name]):
+                odd[name] = f"the gold {flags[name]} lacks a brace"
     # If the file contains `\/` and plain `/`, the backslash was intended, but JSON dropped it.
-    golds = {raw for raw in _GOLD.findall(text) if _ESCAPED_SLASH.search(raw)}
-    lost = (
-        {json.loads(f'"{raw}"') for raw in golds} if golds and _PLAIN_SLASH.search(text) else set()
-    )
-    fault = (
-        r"was written with \/, which JSON reads as / alone: a backslash is lost; write \\/ to"
-        r" keep it"
-    )
-    return odd | {name: f"the gold {flag} {fault}" for name, flag in flags.items() if flag in lost}
+    if not _PLAIN_SLASH.search(text):
+        return odd
+    lost = {json.loads(f'"{raw}"') for raw in _GOLD.findall(text) if _ESCAPED_SLASH.search(raw)}
+    for name, flag in flags.items():
+        if flag in lost:
+            odd[name] = (
+                rf"the gold {flag} was written with \/, which JSON reads as / alone: a backslash is"
+                r" lost; write \\/ to keep it"
+            )
+    return odd
 
 
 def _below(folder: Path) -> dict[str, Path]:

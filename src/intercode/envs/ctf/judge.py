@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from pkgutil import resolve_name
 from typing import Any
 
-from intercode.env import GoldRun, shorten_text
 from intercode.envs.ctf.challenges import gold_is
 from intercode.envs.ctf.world import FOLDER, CtfWorld, last_line
 from intercode.envs.gold import GoldCache, Key, blame_gold
@@ -15,7 +14,7 @@ from intercode.envs.judges import Attempt
 from intercode.envs.judges.outcome import Comparison, OutcomeJudge
 from intercode.envs.rewards import call_reward, is_papers
 from intercode.errors import DataError
-from intercode.types import ExecResult, Score, Task
+from intercode.types import ExecResult, GoldRun, Score, Task, shorten_text
 
 Reward = str | Callable[[str, str, Task], Score]
 FlagComparison = Comparison[CtfWorld, str, str]
@@ -31,7 +30,7 @@ class FlagJudge(OutcomeJudge[CtfWorld, str, str]):
     ) -> None:
         super().__init__(golds, None, papers=is_papers(reward, rewards))
         self._reward = reward
-        self._scorer: Any = resolve_name(rewards[reward]) if isinstance(reward, str) else reward
+        self._rewards = rewards
 
     def key(self, world: CtfWorld, task: Task) -> Key:
         return (task.id, task.gold, world.workspace.spec.template.digest)
@@ -42,7 +41,7 @@ class FlagJudge(OutcomeJudge[CtfWorld, str, str]):
     def compare(self, world: CtfWorld, agent: str, gold: str, task: Task) -> Score:
         if callable(self._reward):
             return call_reward(self._reward, agent, gold, task)
-        score: Score = self._scorer(agent, gold)
+        score: Score = resolve_name(self._rewards[self._reward])(agent, gold)
         return score
 
     def must_hold_twice(self, task: Task) -> bool:
@@ -50,17 +49,16 @@ class FlagJudge(OutcomeJudge[CtfWorld, str, str]):
 
     def value(self, world: CtfWorld, attempt: Attempt) -> float:
         """Return 1 if the last output, as far as the agent sees it, contains a flag, else 0."""
-        flags = [
-            self.find(world, posed, attempt.task) or "" for posed in self.tasks_of(attempt.task)
-        ]
-        return float(any(flag.strip() and flag.strip() in attempt.seen for flag in flags))
+        for posed in self.tasks_of(attempt.task):
+            flag = self.find(world, posed, attempt.task) or ""
+            if flag.strip() and flag.strip() in attempt.seen:
+                return 1.0
+        return 0.0
 
     def no_value(self, world: CtfWorld, task: Task) -> str:
-        return (
-            "a reward of your own decides about the submitted text"
-            if callable(self._reward)
-            else ""
-        )
+        if callable(self._reward):
+            return "a reward of your own decides about the submitted text"
+        return ""
 
     def show(
         self, score: Score, first: FlagComparison, again: FlagComparison | None = None
@@ -71,13 +69,12 @@ class FlagJudge(OutcomeJudge[CtfWorld, str, str]):
 
     def examine(self, world: CtfWorld, task: Task) -> GoldRun:
         challenge = world.challenges[task.id]
-        issues = list(challenge.issues)
+        issues = challenge.issues
         try:
             flag = self.run(world, task)
         except DataError as error:
             return GoldRun(None, "", (*issues, str(error)))
-        issues += challenge.hints(flag)
-        return GoldRun(flag, flag, tuple(issues))
+        return GoldRun(flag, flag, (*issues, *challenge.hints(flag)))
 
     def run(self, world: CtfWorld, task: Task, *, first: bool = True) -> str:
         """Return the gold's flag; execute a gold that is a script. Raises `DataError` if it fails
@@ -103,11 +100,12 @@ class FlagJudge(OutcomeJudge[CtfWorld, str, str]):
 def flag_exact(submitted: str, flag: str) -> Score:
     """Score the exact reward: the flag, or a text that Bash or a reader of Markdown would take for
     the flag: in quotes or marks, with a comment or a final `.` or `;`."""
-    word, wanted = submitted.strip(), flag.strip()
-    quoted = word[:1] in ("'", '"') and word[:1] == word[-1:]
+    word = submitted.strip()
+    wanted = flag.strip()
     plain = _COMMENT.sub("", word)
-    readings = {word, plain, plain.rstrip(".;"), word.strip("*`")}
-    readings |= {word[1:-1].strip()} if quoted else set()
+    readings = [word, plain, plain.rstrip(".;"), word.strip("*`")]
+    if word[:1] in ("'", '"') and word[0] == word[-1]:
+        readings.append(word[1:-1].strip())
     return score_flag(wanted if wanted in readings else word, wanted)
 
 

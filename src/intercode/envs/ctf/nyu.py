@@ -25,8 +25,9 @@ CHALLENGE = "challenge.json"
 
 def is_nyu(path: Path) -> bool:
     """Return whether a folder has challenges, and no task file."""
-    is_folder = present(path) == "folder"
-    return is_folder and not any(path.glob("tasks.*")) and any(path.rglob(CHALLENGE))
+    if present(path) != "folder" or any(path.glob("tasks.*")):
+        return False
+    return any(path.rglob(CHALLENGE))
 
 
 def read_challenges(path: Path) -> Records:
@@ -43,32 +44,40 @@ def read_challenges(path: Path) -> Records:
 
 
 def _record(folder: Path, place: Path, challenge: dict[str, Any]) -> Record:
-    flag, names = challenge["flag"], challenge.get("files") or []
-    names = [names] if isinstance(names, str) else names
-    told = [f"Category: {challenge.get('category', 'misc')}."]
-    told += [f"Files in this folder: {', '.join(names)}."] if names else []
-    host, port = challenge.get("box"), challenge.get("internal_port") or challenge.get("port")
-    record: Record = {"gold": flag, "assets": [f"{place.as_posix()}/{name}" for name in names]}
+    flag = challenge["flag"]
     text = challenge["description"]
+    names = challenge.get("files") or []
+    if isinstance(names, str):
+        names = [names]
+    hints = [f"Category: {challenge.get('category', 'misc')}."]
+    if names:
+        hints.append(f"Files in this folder: {', '.join(names)}.")
+    host = challenge.get("box")
+    port = challenge.get("internal_port") or challenge.get("port")
+    prefix = f"{place.as_posix()}/"
+    record: Record = {"gold": flag, "assets": [f"{prefix}{name}" for name in names]}
     if challenge.get("compose") or challenge.get("internal_port") or "{box}" in text:
         try:
-            file = find_compose(folder) if challenge.get("compose") else None
-            containers = containers_of(file) if file else {}
-            if not file or len(containers) != 1:
+            file = find_compose(folder)
+            if not challenge.get("compose") or not file:
+                raise ValueError("needs 0 containers, not one")
+            containers = containers_of(file)
+            if len(containers) != 1:
                 raise ValueError(f"needs {len(containers)} containers, not one")
             ((name, container),) = containers.items()
-            container = {**container, "ports": [port]} if port else container
-            service = service_of(file, container, f"{place.as_posix()}/")
-            host, port = host or name, service["port"]
+            if port:
+                container = {**container, "ports": [port]}
+            service = service_of(file, container, prefix)
+            host = host or name
+            port = service["port"]
             service["aliases"] = [name, *service.get("aliases", ())]
             record["services"] = {host: service}
-            told.append(f"A server answers at the host {host}, port {port}.")
+            hints.append(f"A server answers at the host {host}, port {port}.")
             if container.get("volumes"):
                 record[NOT_GIVEN] = "its server is started without the Docker socket"
         except (IntercodeError, ValueError, AttributeError, TypeError) as error:
             record[UNPLAYABLE] = f"its server {error}"
     if "{" in flag:
-        told.append(f"The flag has the form {flag.partition('{')[0]}{{…}}.")
-    for word, value in (("{box}", host), ("{port}", port)):
-        text = text.replace(word, str(value or word))
-    return {**record, "query": "\n\n".join([text, *told])}
+        hints.append(f"The flag has the form {flag.partition('{')[0]}{{…}}.")
+    text = text.replace("{box}", str(host or "{box}")).replace("{port}", str(port or "{port}"))
+    return {**record, "query": "\n\n".join([text, *hints])}

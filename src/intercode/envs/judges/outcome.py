@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import permutations
+from itertools import permutations, starmap
 from typing import Any, Generic, TypeVar
 
 from intercode.envs.gold import GoldCache, Key, split_golds
@@ -51,7 +51,9 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         *,
         papers: bool,
     ) -> None:
-        self.golds, self._make_variant, self.papers = golds, make_variant, papers
+        self.golds = golds
+        self._make_variant = make_variant
+        self.papers = papers
         self._variant: W | None = None
         self._spare: W | None = None
 
@@ -92,7 +94,9 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
 
     def tasks_of(self, task: Task) -> Sequence[Task]:
         """Return a copy of the task for each gold that the reward compares with."""
-        return [task] if self.papers else split_golds(task)
+        if self.papers:
+            return [task]
+        return split_golds(task)
 
     def before(self, world: W, task: Task) -> None:
         for posed in self.tasks_of(task):
@@ -117,8 +121,10 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
                     raise
                 return None
 
-        key = self.key(world, posed)  # in another task's copy, an alternative may come first
-        return self.golds.get(key if first else (*key, "alternative"), execute)
+        key = self.key(world, posed)
+        if not first:  # in another task's copy, an alternative may come first
+            key = *key, "alternative"
+        return self.golds.get(key, execute)
 
     def spare(self, world: W) -> W:
         """Return a world for golds while an episode is in progress in `world`."""
@@ -133,20 +139,21 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
 
     def rule(self, world: W, attempt: Attempt) -> Ruling:
         first = self.compare_all(world, attempt)
-        score = first.score
-        if not (score.success and self.looks_twice(attempt.task) and (variant := self.variant())):
-            return Ruling(score, lambda: self.show(score, first))
+        task, score = attempt.task, first.score
+        alone = Ruling(score, lambda: self.show(score, first))
+        if not (score.success and self.looks_twice(task) and (variant := self.variant())):
+            return alone
         try:
-            self.before(variant, attempt.task)
-            variant.start(attempt.task)
+            self.before(variant, task)
+            variant.start(task)
         except DataError:  # the gold itself fails on the variant data
-            if self.must_hold_twice(attempt.task):
+            if self.must_hold_twice(task):
                 raise
-            return Ruling(score, lambda: self.show(score, first))
+            return alone
         for action in attempt.actions:
             variant.act(action)
         again = self.compare_all(variant, attempt)
-        joined = self.join(score, again.score, attempt.task)
+        joined = self.join(score, again.score, task)
         return Ruling(joined, lambda: self.show(joined, first, again))
 
     def must_hold_twice(self, task: Task) -> bool:
@@ -159,7 +166,8 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
 
     def compare_all(self, world: W, attempt: Attempt) -> Comparison[W, Seen, Gold]:
         """Compare the agent's outcome with each gold's, up to a success; return the best."""
-        agent, best = self.look(world, attempt), None
+        agent = self.look(world, attempt)
+        best = None
         for posed in self.tasks_of(attempt.task):
             gold = self.find(world, posed, attempt.task)
             if gold is None:
@@ -176,8 +184,9 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         return self.compare_all(world, attempt).score.reward
 
     def no_value(self, world: W, task: Task) -> str:
-        on_variant = self.must_hold_twice(task) and self._make_variant is not None
-        return "a solution must also work on variant data" if on_variant else ""
+        if self._make_variant and self.must_hold_twice(task):
+            return "a solution must also work on variant data"
+        return ""
 
     def close(self) -> None:
         for world in (self._variant, self._spare):
@@ -187,7 +196,7 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
 
 
 def on_other_data(rule: str) -> str:
-    return f"{OTHER_DATA}: {rule}" if rule else OTHER_DATA
+    return ": ".join(filter(None, (OTHER_DATA, rule)))
 
 
 def not_general(
@@ -195,7 +204,7 @@ def not_general(
 ) -> list[TaskIssue]:
     """Return the issue of a task marked `general` if the outcomes of its gold on the original and
     on variant data are equal, or one passes for the other."""
-    if not equal and not any(passes(one, other) for one, other in permutations(golds, 2)):
+    if not equal and not any(starmap(passes, permutations(golds, 2))):
         return []
     why = (
         "is marked general, but the gold has the same outcome on the variant data: "

@@ -7,22 +7,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 from intercode.doors import part
-from intercode.env import GoldRun, shorten_text
-from intercode.envs.gold import NO_GOLD, GoldCache, blame_gold
+from intercode.envs.gold import NO_GOLD, GoldCache, Key, blame_gold
 from intercode.envs.judges import Attempt, Ruling, World
 from intercode.envs.travel import stays_behind
 from intercode.envs.verdict import Verdict, gold_fault, missing_verdict
 from intercode.envs.verdict import score as score_of
-from intercode.envs.verify import Verifier, run_tests
+from intercode.envs.verify import Verifier, Work, run_tests
 from intercode.envs.workspace import Workspace, WorkspaceSpec
 from intercode.errors import DataError
-from intercode.types import ExecResult, Score, Task, TaskIssue
+from intercode.types import ExecResult, GoldRun, Score, Task, TaskIssue, shorten_text
 from intercode_sandbox.base import Sandbox
 
 _TESTS = 20
@@ -31,25 +30,15 @@ _BESIDE = "in-process: code of the agent runs while the tests do, and can read a
 _WRITABLE = "the gold passes only where programs of the agent can change the tests' files"
 
 
-class FilesWorld(World, Protocol):
+class FilesWorld(World, Work, Protocol):
     """A world with files, which tests can examine."""
 
     @property
     def sandbox(self) -> Sandbox: ...
 
-    def lend_sandbox(self) -> Sandbox:
-        """Return the sandbox, in which the caller may change files outside the session."""
-        ...
-
     def spec_of(self, task: Task) -> WorkspaceSpec:
         """Return the spec of the task's sandboxes."""
         ...
-
-    def share_services(self, other: Sandbox) -> None:
-        """Give programs in another sandbox the ports of the task's services."""
-
-    def end_processes(self) -> None:
-        """End all processes inside, the session's too."""
 
     def as_bash(self, action: str) -> str:
         """Return Bash that does what an action does."""
@@ -72,7 +61,17 @@ class Tests:
     """The forgery that pays, and what the forgeries show; "" for nothing."""
 
 
-class TestsJudge:
+class HiddenTests:
+    """The part of a judge about the value of a task that hidden tests decide."""
+
+    def value(self, world: World, attempt: Attempt) -> float:
+        raise NotImplementedError
+
+    def no_value(self, world: World, task: Task) -> str:
+        return "tests decide, which must stay hidden from the agent"
+
+
+class TestsJudge(HiddenTests):
     """A judge by the tests in the field `verify`."""
 
     __test__ = False
@@ -88,7 +87,7 @@ class TestsJudge:
     def rule(self, world: FilesWorld, attempt: Attempt) -> Ruling:
         task = self._posed(world, attempt.task)
         reference = self.reference(world, task)
-        verifier = _as_for(self.tests.verifiers[task.id], reference)
+        verifier = self._verifier_for(task, reference)
         lost = world.session_lost()
         box = self._box_for(world, task, verifier)
         verdict = run_tests(verifier, box, world, task=task, reference=reference)
@@ -105,31 +104,27 @@ class TestsJudge:
             verdict, last = self._make_reference(world, task)
         except DataError as error:
             return GoldRun(None, "", (str(error),))
-        faults = ["gold runs out of time"] if last.timed_out else []
-        if why := gold_fault(verdict, rewards_only=self.tests.verifiers[task.id].rewards_only):
+        faults = []
+        if last.timed_out:
+            faults.append("gold runs out of time")
+        if why := self._gold_fault(task, verdict):
             faults.append(f"the gold does not pass its tests: {why}")
         forgery, shows = ("", "") if faults else self._find_forgery(world, task, verdict)
-        if verdict.in_process or shows:
-            is_proved = verdict.in_process and not forgery
-            faults.append(TaskIssue(_IN_PROCESS if is_proved else shows, "unsafe_test"))
+        if verdict.in_process and not forgery:
+            shows = _IN_PROCESS
+        if shows:
+            faults.append(TaskIssue(shows, "unsafe_test"))
         if verdict.writable:
             faults.append(TaskIssue(_WRITABLE, "unsafe_test"))
         evidence = sorted(verdict.passed), sorted(verdict.failed), verdict.rewards
         stays = "" if verdict.alive else stays_behind(verdict.starts)
-        return GoldRun(
-            evidence, "\n".join(verdict.passed), tuple(faults), stays_behind=stays, forgery=forgery
-        )
-
-    def value(self, world: FilesWorld, attempt: Attempt) -> float:
-        raise NotImplementedError
-
-    def no_value(self, world: FilesWorld, task: Task) -> str:
-        return "tests decide, which must stay hidden from the agent"
+        summary = "\n".join(verdict.passed)
+        return GoldRun(evidence, summary, tuple(faults), stays_behind=stays, forgery=forgery)
 
     def close(self) -> None:
-        if self._spare is not None:
+        if self._spare:
             self._spare.close()
-        if self._box is not None:
+        if self._box:
             self._box.close()
         self._spare = self._box = None
 
@@ -145,21 +140,26 @@ class TestsJudge:
         tests run once. Raises `DataError` if it is not a sound reference."""
         task = self._posed(world, task)
         verdict = self._verdict_on(world, task)
-        rewards_only = self.tests.verifiers[task.id].rewards_only
-        if task.gold and (why := gold_fault(verdict, rewards_only=rewards_only)):
+        if task.gold and (why := self._gold_fault(task, verdict)):
             raise DataError(f"task {task.id}: the gold does not pass its tests: {why}")
+        rewards_only = self.tests.verifiers[task.id].rewards_only
         if why := missing_verdict(verdict, rewards_only=rewards_only):
             raise DataError(f"task {task.id}: on untouched files, {why}")
         return verdict
 
+    def _gold_fault(self, task: Task, verdict: Verdict) -> str:
+        return gold_fault(verdict, rewards_only=self.tests.verifiers[task.id].rewards_only)
+
     def _verdict_on(self, world: FilesWorld, task: Task) -> Verdict:
-        key = (task.id, task.gold, world.spec_of(task).template.digest)
-        return self.tests.references.get(key, lambda: self._make_reference(world, task)[0])
+        return self.tests.references.get(
+            _key(world, task), lambda: self._make_reference(world, task)[0]
+        )
 
     def _posed(self, world: FilesWorld, task: Task) -> Task:
         """Return the task, without its gold if that is a stub."""
-        is_stub = task.gold and self._verdict_on(world, task).of_stub
-        return replace(task, gold="", golds=()) if is_stub else task
+        if task.gold and self._verdict_on(world, task).of_stub:
+            return replace(task, gold="", golds=())
+        return task
 
     def _make_reference(self, world: FilesWorld, task: Task) -> tuple[Verdict, ExecResult]:
         """Run the tests after the gold, or without a gold on the untouched files. A gold that fails
@@ -171,14 +171,15 @@ class TestsJudge:
             ways.append(replace(verifier, writable=True))
         if task.gold and verifier.keep_processes is None:
             ways.append(replace(verifier, keep_processes=True))
-        tried: list[tuple[Verdict, ExecResult]] = []
+        attempts = []
         for way in ways:
-            tried.append(self._test_work(world, task, task.gold, way))
-            if not gold_fault(tried[-1][0], rewards_only=verifier.rewards_only):
-                return self._with_alternatives(world, task, tried[-1][0]), tried[-1][1]
-        verdict, last = tried[0]
-        left = verdict.changes or verdict.left_behind or last.exit_code
-        of_stub = bool(task.gold) and not left and last.output.strip() in task.gold
+            verdict, last = self._test_work(world, task, task.gold, way)
+            if not self._gold_fault(task, verdict):
+                return self._with_alternatives(world, task, verdict), last
+            attempts.append((verdict, last))
+        verdict, last = attempts[0]
+        acted = verdict.changes or verdict.left_behind or last.exit_code
+        of_stub = bool(task.gold) and not acted and last.output.strip() in task.gold
         return replace(verdict, of_stub=of_stub), last
 
     def _work(self, world: FilesWorld, task: Task, action: str) -> tuple[FilesWorld, ExecResult]:
@@ -208,11 +209,12 @@ class TestsJudge:
     def _with_alternatives(self, world: FilesWorld, task: Task, verdict: Verdict) -> Verdict:
         """Return the reference with the changes of the other golds too."""
         changes = dict(verdict.changes)
-        for gold in task.golds if len(task.golds) > 1 else ():
-            with suppress(DataError):
-                spare, _ = blame_gold(lambda: self._work(world, task, gold), gold)  # noqa: B023
-                changed = spare.sandbox.diff()
-                changes |= {path: change.target for path, change in changed.items()}
+        if len(task.golds) > 1:
+            for gold in task.golds:
+                with suppress(DataError):
+                    spare, _ = blame_gold(lambda: self._work(world, task, gold), gold)  # noqa: B023
+                    changed = spare.sandbox.diff()
+                    changes |= {path: change.target for path, change in changed.items()}
         return replace(verdict, changes=changes)
 
     def _score(self, task: Task, verdict: Verdict, reference: Verdict) -> Score:
@@ -226,7 +228,9 @@ class TestsJudge:
         One that is executed but not paid may read the tests, write what they read later, or win the
         race for a verdict that is a file.
         """
-        verifier = _as_for(self.tests.verifiers[task.id], reference)
+        if reference.alive or not task.gold:
+            return "", ""
+        verifier = self._verifier_for(task, reference)
 
         def find() -> tuple[str, str]:
             shows = ""
@@ -240,40 +244,45 @@ class TestsJudge:
                         shows = _BESIDE
             return "", shows
 
-        if reference.alive or not task.gold:
-            return "", ""
-        key = (task.id, task.gold, world.spec_of(task).template.digest)
-        return self.tests.forgeries.get(key, find)
+        return self.tests.forgeries.get(_key(world, task), find)
 
     def _show(
         self, world: FilesWorld, task: Task, verdict: Verdict, score: Score
     ) -> dict[str, Any]:
         """Return the results and the output of the tests, and what makes the verdict weaker."""
-        reference, passed = self.reference(world, task), verdict.passed
-        shown: Sequence[Any] = sorted(verdict.tests, key=lambda test: test.name in passed)
-        weaker = _as_for(self.tests.verifiers[task.id], reference).exceptions
+        reference = self.reference(world, task)
+        passed = verdict.passed
+        exceptions = self._verifier_for(task, reference).exceptions
         if reference.in_process:
-            weaker = [*weaker, _IN_PROCESS]
+            exceptions.append(_IN_PROCESS)
         elif score.success and (shows := self._find_forgery(world, task, reference)[1]):
-            weaker = [*weaker, shows]
-        left = [shorten_text(path) for path in verdict.left_behind[:_TESTS]]
-        return {
-            "failed": [] if score.success else ["tests"],
-            **({"rule": score.rule} if score.rule else {}),
-            "tests": [
-                {
-                    "test": shorten_text(test.name),
-                    "passed": test.name in passed,
-                    "agent": shorten_text(test.message or test.outcome),
-                }
-                for test in shown[:_TESTS]
-            ],
-            "output": shorten_text(verdict.output),
-            **({"left_behind": left} if left else {}),
-            **({"verified": weaker} if weaker else {}),
-        }
+            exceptions.append(shows)
+        shown: dict[str, Any] = {"failed": [] if score.success else ["tests"]}
+        if score.rule:
+            shown["rule"] = score.rule
+        shown["tests"] = [
+            {
+                "test": shorten_text(test.name),
+                "passed": test.name in passed,
+                "agent": shorten_text(test.message or test.outcome),
+            }
+            for test in sorted(verdict.tests, key=lambda test: test.name in passed)[:_TESTS]
+        ]
+        shown["output"] = shorten_text(verdict.output)
+        if verdict.left_behind:
+            shown["left_behind"] = list(map(shorten_text, verdict.left_behind[:_TESTS]))
+        if exceptions:
+            shown["verified"] = exceptions
+        return shown
+
+    def _verifier_for(self, task: Task, reference: Verdict) -> Verifier:
+        """Return the verifier as the reference was made."""
+        return replace(
+            self.tests.verifiers[task.id],
+            keep_processes=reference.alive,
+            writable=reference.writable,
+        )
 
 
-def _as_for(verifier: Verifier, reference: Verdict) -> Verifier:
-    """Return the verifier as the reference was made."""
-    return replace(verifier, keep_processes=reference.alive, writable=reference.writable)
+def _key(world: FilesWorld, task: Task) -> Key:
+    return task.id, task.gold, world.spec_of(task).template.digest

@@ -23,7 +23,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 from intercode.doors import part
@@ -47,7 +46,6 @@ from intercode.envs.workspace import prepare_workspaces
 from intercode.errors import DataError, UsageError
 from intercode.factory import chosen_reward
 from intercode.options import NOTHING, EnvOptions
-from intercode.reading import present
 from intercode.tasks import DataSet, Preprocess, Record
 from intercode.types import Prepared, Score, Task, TaskIssue
 
@@ -181,10 +179,7 @@ class PythonEnv(JudgedEnv[PythonWorld]):
             spec.require_python()
         facts = {"reward": reward_name(named), "test_seconds": options.seconds, "tell": tell}
         tasks, left_out = _playable(data.tasks)
-        folder = (
-            data.file.parent if data.file and present(data.file) == "file" else data.file or Path()
-        )
-        tasks, verifiers, unread = read_verifiers(tasks, folder)
+        tasks, verifiers, unread = read_verifiers(tasks, data.folder)
         left_out, tests = [*left_out, *unread], Tests(verifiers)
         arguments = {
             "spec": spec,

@@ -106,32 +106,33 @@ class Grader:
     def __init__(
         self, sandbox: GuestSandbox, *, seconds: float = 10.0, patience: int | None = None
     ) -> None:
-        self.sandbox, self._seconds, self._patience = sandbox, seconds, patience
+        self.sandbox = sandbox
+        self._seconds = seconds
+        self._patience = patience
         sandbox.exec(_NOT_DUMPABLE)
 
     def describe(self, agent: GuestSandbox, name: str = "", method: str = "") -> Definitions | None:
         """Return the agent's definitions; None if its interpreter does not answer, for example
         because it cannot fork."""
+        request = {"role": "about", "name": name, "method": method}
         reply = None
         for _ in range(2):  # a branch may have died with its interpreter, which was then replaced
             with suppress(_TestFailed):
                 with suppress(TimeoutError):
-                    reply = self._ask_agent(
-                        agent, {"role": "about", "name": name, "method": method}
-                    )
+                    reply = self._ask_agent(agent, request)
                 break
         agent.end_branch()
         if not reply:
             return None
-        names, arity = reply.get("defined"), reply.get("takes")  # the agent may send anything
-        listed = tuple(map(str, names)) if isinstance(names, list) else ()
-        is_pair = isinstance(arity, list) and [*map(type, arity)] == [int, int]
-        pair = (arity[0], arity[1]) if is_pair and isinstance(arity, list) else None
+        # the agent may send anything
+        names = reply.get("defined")
+        arity: Any = reply.get("takes")
+        is_pair = isinstance(arity, list) and list(map(type, arity)) == [int, int]
         return Definitions(
-            listed,
+            tuple(map(str, names)) if isinstance(names, list) else (),
             str(reply.get("last") or ""),
             reply.get("callable") is True,
-            pair,
+            (arity[0], arity[1]) if is_pair else None,
             reply.get("given") is True,
             reply.get("imported") is True,
         )
@@ -156,20 +157,17 @@ class Grader:
         places = list(places) or [lambda: nullcontext(agent)]
 
         def execute(test: Test) -> Result:
-            request: dict[str, Any] = {
-                "role": "agent",
-                "bind": bind,
-                "method": suite.method,
-                "asked": suite.asked,
-            }
+            request: dict[str, Any] = {"role": "agent", "bind": bind}
             if test.kind == "assert":
+                request |= {"method": suite.method, "asked": suite.asked}
                 return self._assert(agent, suite, test, request)
-            request = {"role": test.kind, "bind": bind, "name": name, "stdin": test.stdin}
+            request |= {"role": test.kind, "name": name, "stdin": test.stdin}
             if test.kind == "script" or text is None:
                 return self._run_text(agent, test, {**request, "text": test.text or None})
-            result = first = self._run_program(places[0], test, {**request, "text": text})
+            request["text"] = text
+            result = first = self._run_program(places[0], test, request)
             while places[1:] and not result.passed:
-                result = self._run_program(places[1], test, {**request, "text": text})
+                result = self._run_program(places[1], test, request)
                 del places[0 if result.passed else 1]
             return result if result.passed else first
 
@@ -187,19 +185,20 @@ class Grader:
                 return Result(test, False, str(failure))
 
     def _results(self, suite: Suite, execute: Callable[[Test], Result]) -> list[Result]:
-        results, late = list[Result](), 0
+        results = []
+        late = 0
         for test in suite.tests:
-            if late == self._patience:
-                result = Result(test, False, f"not executed: {late} tests before it {_LATE}")
-            else:
+            why = f"not executed: {late} tests before it {_LATE}"
+            if late != self._patience:
                 try:
-                    result = execute(test)
+                    results.append(execute(test))
+                    continue
                 except _TestFailed as failure:
-                    result = Result(test, False, str(failure))
+                    why = str(failure)
                 except TimeoutError:
-                    result = Result(test, False, _LATE)
+                    why = _LATE
                     late += 1
-            results.append(result)
+            results.append(Result(test, False, why))
         if any(result.why == _ENDED for result in results):
             time.sleep(_DOUBT)  # whoever kills a sandbox piece by piece kills the rest
         return results
@@ -228,16 +227,17 @@ class Grader:
             reply = _exchange(line, body, limit)
             with _agent_at_fault():
                 printed = wire_values.receive_raw(line, limit, most + 1)
-        if (status := reply.get("status")) != 0:
+        status = reply.get("status")
+        if status != 0:
             why = f": {reply['why']}" if reply.get("why") else ""
             why = f"ended with status {status!r:.50}{why:.500}"
             return Result(test, False, why, expected=test.expected)
         if len(printed) > most:
-            return Result(
-                test, False, f"printed more than {most} bytes, far more than what is expected"
-            )
+            why = f"printed more than {most} bytes, far more than what is expected"
+            return Result(test, False, why)
         text = printed.decode("utf-8", "replace")
-        if (same_words if test.tolerant else same_text)(text, test.expected):
+        is_same = same_words if test.tolerant else same_text
+        if is_same(text, test.expected):
             return Result(test, True)
         return Result(test, False, f"printed {text[:300]!r}", text, test.expected)
 
@@ -248,15 +248,14 @@ class Grader:
         `DataError` if the test ends its own process twice before it calls the answer, which no
         answer can cause. If the grader's process ends, the test runs once more, and neither the
         answer nor the test is blamed unless an empty test still runs."""
-        texts = [*suite.setup, test.text]
+        order = {
+            "role": "grader",
+            "names": suite.names,
+            "asked": suite.asked,
+            "texts": [*suite.setup, test.text],
+        }
         for _ in range(2):
-            order = {
-                "role": "grader",
-                "names": suite.names,
-                "asked": suite.asked,
-                "texts": texts,
-                "nonce": secrets.token_hex(16),
-            }
+            order["nonce"] = secrets.token_hex(16)
             with agent.branch() as agent_line, self.sandbox.branch() as grader_line:
                 limit = Limit(self._seconds)
                 with _agent_at_fault():
@@ -278,10 +277,7 @@ class Grader:
         with self.sandbox.branch() as line, suppress(OSError, EOFError, wire_values.NotPlain):
             limit = Limit(self._seconds)
             wire_values.send(line, order, limit)
-            if (
-                wire_values.parse(wire_values.receive_raw(line, limit, _MOST_READ)).get("passed")
-                is True
-            ):
+            if _receive(line, limit).get("passed") is True:
                 return
         raise SandboxDied("the grader cannot execute an empty test")
 
@@ -289,8 +285,12 @@ class Grader:
 def _exchange(line: socket.socket, request: bytes, limit: Limit) -> dict[str, Any]:
     with _agent_at_fault():
         wire_values.send_raw(line, request, limit)
-        reply = wire_values.parse(wire_values.receive_raw(line, limit, _MOST_READ))
+        reply = _receive(line, limit)
     return reply if isinstance(reply, dict) else {}
+
+
+def _receive(line: socket.socket, limit: Limit) -> Any:
+    return wire_values.parse(wire_values.receive_raw(line, limit, _MOST_READ))
 
 
 @contextmanager
@@ -334,13 +334,11 @@ def _relay_calls(
             waiting = False
             continue
         try:
-            message: dict[str, Any] = wire_values.parse(
-                wire_values.receive_raw(grader, limit, _MOST_READ)
-            )
+            message = _receive(grader, limit)
             if "ask" not in message or waiting:
                 passed = message.get("nonce") == order["nonce"] and message.get("passed") is True
-                got, expected = message.get("got"), message.get("expected")
-                return Result(test, passed, message.get("why", ""), got, expected, called)
+                sides = message.get("got"), message.get("expected")
+                return Result(test, passed, message.get("why", ""), *sides, called)
             for piece in wire_values.receive_pieces(grader, limit):
                 with _agent_at_fault():
                     wire_values.send_piece(agent, piece, limit)
@@ -370,12 +368,12 @@ def _cannot_execute(test: Test, error: Exception) -> DataError:
 def same_text(printed: str, expected: str) -> bool:
     """Return whether two texts are equal line by line, ignoring whitespace at the ends of lines and
     empty lines around the text."""
-    printed, expected = _without_empty_ends(printed), _without_empty_ends(expected)
+    printed = _without_empty_ends(printed)
+    expected = _without_empty_ends(expected)
     if printed.count("\n") != expected.count("\n"):  # an agent may print a million lines
         return False
-    return [line.rstrip() for line in printed.split("\n")] == [
-        line.rstrip() for line in expected.split("\n")
-    ]
+    lines = zip(printed.split("\n"), expected.split("\n"), strict=True)
+    return all(line.rstrip() == other.rstrip() for line, other in lines)
 
 
 def same_words(printed: str, expected: str) -> bool:
@@ -385,12 +383,10 @@ def same_words(printed: str, expected: str) -> bool:
 
     APPS accepts more: lines and words in any order, and whole numbers that are nearly equal.
     """
-    lines = [
-        [words for line in text.splitlines() if (words := line.split())]
-        for text in (printed, expected)
-    ]
-    return [len(words) for words in lines[0]] == [len(words) for words in lines[1]] and all(
-        map(_same_word, chain(*lines[0]), chain(*lines[1]))
+    lines = list(filter(None, map(str.split, printed.splitlines())))
+    expected_lines = list(filter(None, map(str.split, expected.splitlines())))
+    return list(map(len, lines)) == list(map(len, expected_lines)) and all(
+        map(_same_word, chain(*lines), chain(*expected_lines))
     )
 
 

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pkgutil import resolve_name
 from typing import Any, Literal
 
-from intercode.env import GoldRun, shorten_text
 from intercode.envs.gold import NO_GOLD, GoldCache
 from intercode.envs.judges import Attempt, Ruling
+from intercode.envs.judges.tests import HiddenTests
 from intercode.envs.python.grading import Result
 from intercode.envs.python.suite import SOLUTION, Suite, behind, read_suite
 from intercode.envs.python.world import PythonWorld
 from intercode.envs.rewards import call_reward, is_papers
 from intercode.errors import DataError
-from intercode.types import Score, Task, TaskIssue
+from intercode.types import GoldRun, Score, Task, TaskIssue, shorten_text
 
 Reward = str | Callable[[Sequence[Result], Task], Score]
 Tell = Literal["nothing", "number", "case"]
-_FUNCTION = (
-    re.compile(r"^def (\w+)\(", re.MULTILINE),
-    re.compile(r"^def (\w+)\s*\(", re.MULTILINE),
-)
+_FUNCTIONS = (r"(?m)^def (\w+)\(", r"(?m)^def (\w+)\s*\(")
 """InterCode v1 missed a function with a space before its parenthesis if there was another
 function."""
 _NO_ANSWER = (
@@ -32,7 +30,7 @@ _NO_ANSWER = (
 )
 
 
-class AssertsJudge:
+class AssertsJudge(HiddenTests):
     """A judge by the tests of a suite. `reward` is a function, or one of the names that `rewards`
     explains. `as_v1`: the paper's protocol, which scored each turn."""
 
@@ -45,35 +43,39 @@ class AssertsJudge:
         as_v1: bool,
         scores_steps: bool,
     ) -> None:
-        self._golds, self._reward, self._rewards = golds, reward, rewards
+        self._golds = golds
+        self._reward = reward
+        self._rewards = rewards
         self._papers = is_papers(reward, rewards)
-        self._as_v1, self._scores_steps = as_v1, scores_steps
+        self._as_v1 = as_v1
+        self._scores_steps = scores_steps
         self.results: Sequence[Result] = ()
         """The results of the last submission."""
-        self._scored, self._answered = False, True
+        self._scored = False
+        self._answered = True
 
     def before(self, world: PythonWorld, task: Task) -> None:
         world.suite(task)
-        self.results, self._scored, self._answered = (), False, True
+        self.results = ()
+        self._scored = False
+        self._answered = True
 
     def rule(self, world: PythonWorld, attempt: Attempt) -> Ruling:
-        score = self._score(world, attempt)
-        return Ruling(score, lambda: self._show(world, attempt.task))
+        return Ruling(self._score(world, attempt), lambda: self._show(world, attempt.task))
 
     def examine(self, world: PythonWorld, task: Task) -> GoldRun:
         """Execute the golds in turn, until one passes the tests."""
         shadowed = self._shadowed(world, task)
         if not task.golds:
             return GoldRun(None, "", (NO_GOLD, *shadowed))
-        first = None
+        runs = []
         for gold in task.golds:
             posed = with_submission(replace(task, gold=gold))
             run = replace(self._run_one(world, posed), task=posed)
             if not run.faults:
                 return replace(run, faults=shadowed)
-            first = first or run
-        assert first
-        return first
+            runs.append(run)
+        return runs[0]
 
     def _shadowed(self, world: PythonWorld, task: Task) -> tuple[TaskIssue, ...]:
         """Return an issue if the preamble defines or imports the name of the answer."""
@@ -83,8 +85,10 @@ class AssertsJudge:
                 return ()
         except DataError:  # told by whoever executes the preamble next
             return ()
-        what = f"the preamble defines or imports {suite.name}"
-        why = f"{what}; only one that the agent binds is its answer"
+        why = (
+            f"the preamble defines or imports {suite.name}; "
+            "only one that the agent binds is its answer"
+        )
         return (TaskIssue(why, "shadowed"),)
 
     def _run_one(self, world: PythonWorld, task: Task) -> GoldRun:
@@ -92,25 +96,25 @@ class AssertsJudge:
             execution, results = world.sessions.run_gold(read_suite(task), task.gold)
         except DataError as error:
             return GoldRun(None, "", (str(error),))
-        failed = [pair for pair in enumerate(results, start=1) if not pair[1].passed]
-        faults: tuple[str, ...] = ()
+        failed = [number for number, result in enumerate(results) if not result.passed]
+        fault = ""
         if execution.timed_out:
-            faults = ("gold runs out of time",)
+            fault = "gold runs out of time"
         elif execution.exit_code:
-            faults = (f"gold fails: {execution.output.strip().rpartition(chr(10))[2][:200]}",)
+            fault = f"gold fails: {execution.output.strip().rpartition(chr(10))[2][:200]}"
         elif failed:
-            (number, first), more = failed[0], f" and {len(failed) - 1} more" if failed[1:] else ""
-            faults = (
-                (
-                    f"gold fails test {number}{more}: {first.test.description[:100]}: "
-                    f"{first.why[:200]}"
-                ),
+            first = results[failed[0]]
+            more = f" and {len(failed) - 1} more" if failed[1:] else ""
+            fault = (
+                f"gold fails test {failed[0] + 1}{more}: {first.test.description[:100]}: "
+                f"{first.why[:200]}"
             )
         lines = [f"{result.test.description}: {result.why or 'passed'}" for result in results]
-        return GoldRun(_passed(results), "\n".join(lines), faults)
+        return GoldRun(_passed(results), "\n".join(lines), (fault,) if fault else ())
 
     def _score(self, world: PythonWorld, attempt: Attempt) -> Score:
-        suite, self.results = world.suite(attempt.task), ()
+        self.results = ()
+        suite = world.suite(attempt.task)
         asserts_only = all(test.kind == "assert" for test in suite.tests)
         # InterCode v1 had no other tests
         if self._as_v1 and self._papers and asserts_only:
@@ -146,7 +150,7 @@ class AssertsJudge:
                 )
 
         def find() -> Sequence[Result]:
-            faults = list[str]()
+            faults: list[str] = []
             for gold in task.golds:
                 run = self._run_one(world, with_submission(replace(task, gold=gold)))
                 if not run.faults:
@@ -160,8 +164,10 @@ class AssertsJudge:
     def _score_as_gold(
         self, world: PythonWorld, suite: Suite, task: Task, results: Sequence[Result]
     ) -> Score:
-        scorer: Callable[..., Score] = resolve_name(self._rewards[str(self._reward)])
-        return scorer(_passed(results), _passed(self._gold_results(world, suite, task)))
+        score: Score = resolve_name(self._rewards[str(self._reward)])(
+            _passed(results), _passed(self._gold_results(world, suite, task))
+        )
+        return score
 
     def _score_as_v1(self, world: PythonWorld, suite: Suite, task: Task) -> Score:
         """Score the first function in the turn's action under the name of the gold's first
@@ -171,13 +177,14 @@ class AssertsJudge:
         for the next turn. So from the second scoring on, an action that fails leaves the gold in
         place and earns 1. The agent's own session is not affected.
         """
-        submitted, gold_name = _first_function(world.last_action), _first_function(task.gold)
+        submitted = _first_function(world.last_action)
+        gold_name = _first_function(task.gold)
         if not submitted or not gold_name:
             return Score(0.0, False, {})
         gold = task.gold if self._scored else None
         self._scored = True
-        public = replace(_part(suite, hidden=False), name=gold_name)
-        self.results = world.sessions.run_as_v1(public, world.last_action, submitted, gold)
+        suite = replace(_part(suite, hidden=False), name=gold_name)
+        self.results = world.sessions.run_as_v1(suite, world.last_action, submitted, gold)
         return self._score_as_gold(world, suite, task, self.results)
 
     def _submitted_answer(
@@ -205,50 +212,45 @@ class AssertsJudge:
 
     def feedback(self, tell: Tell) -> str:
         """Return what the agent is told after a wrong submission."""
+        if tell == "nothing":
+            return "Wrong."
         public = [result for result in self.results if not result.test.hidden]
-        failed = next((number for number, result in enumerate(public) if not result.passed), None)
-        if tell == "nothing" or failed is None:
-            if tell == "nothing" or self.results:
-                return "Wrong."
-            return "Wrong: nothing was defined." if self._answered else _NO_ANSWER
-        if tell == "number":
-            return f"Wrong: test {failed + 1} of {len(public)} failed."
-        return (
-            f"Wrong: this failed: {public[failed].test.description}\n{public[failed].why}".rstrip()
-        )
+        for number, result in enumerate(public, start=1):
+            if result.passed:
+                continue
+            if tell == "number":
+                return f"Wrong: test {number} of {len(public)} failed."
+            return f"Wrong: this failed: {result.test.description}\n{result.why}".rstrip()
+        if self.results:
+            return "Wrong."
+        return "Wrong: nothing was defined." if self._answered else _NO_ANSWER
 
     def _show(self, world: PythonWorld, task: Task) -> dict[str, Any]:
         """Return the results of the executed tests with their numbers in the record, failed tests
         first, at most 30. The agent must not see them, because they include hidden tests."""
-        golds = (
-            self._gold_results(world, world.suite(task), task)
-            if self._papers and self.results
-            else ()
-        )
-        of_gold = {result.test: result.why or "passed" for result in golds}
-        same = all(
-            result.passed == (of_gold.get(result.test, "passed") == "passed")
-            for result in self.results
-        )
-        rows = [
-            {
-                "number": number,
-                "test": shorten_text(result.test.description)[:300],
-                **({"hidden": True} if result.test.hidden else {}),
-                "passed": result.passed,
-                "gold": shorten_text(of_gold.get(result.test, "passed"))[:500],
-                "agent": shorten_text(result.why or "passed")[:500],
-                **{
-                    name: shorten_text(text)[:500]
-                    for name, text in _sides(result)
-                    if text is not None
-                },
-            }
-            for number, result in sorted(
-                enumerate(self.results, 1), key=lambda numbered: numbered[1].passed
-            )[:30]
-        ]
-        return {"failed": [] if rows and same else ["tests"], "tests": rows}
+        of_gold = {}
+        if self._papers and self.results:
+            for result in self._gold_results(world, world.suite(task), task):
+                of_gold[result.test] = result.why or "passed"
+        is_same = True
+        rows = []
+        for number, result in enumerate(self.results, 1):
+            gold = of_gold.get(result.test, "passed")
+            is_same &= result.passed == (gold == "passed")
+            row = {"number": number, "test": shorten_text(result.test.description)[:300]}
+            if result.test.hidden:
+                row["hidden"] = True
+            row["passed"] = result.passed
+            texts = {"gold": gold, "agent": result.why or "passed"}
+            if result.test.kind == "program" and not result.passed:
+                texts["input"] = result.test.stdin
+            if result.expected is not None:
+                texts["expected"] = result.expected
+            if result.got is not None:
+                texts["got"] = result.got
+            rows.append(row | {name: shorten_text(text)[:500] for name, text in texts.items()})
+        rows.sort(key=itemgetter("passed"))
+        return {"failed": [] if rows and is_same else ["tests"], "tests": rows[:30]}
 
     def _gold_results(self, world: PythonWorld, suite: Suite, task: Task) -> Sequence[Result]:
         public = _part(suite, hidden=False)
@@ -258,21 +260,8 @@ class AssertsJudge:
             (task.id, "public"), lambda: world.sessions.run_gold(public, task.gold)[1]
         )
 
-    def value(self, world: PythonWorld, attempt: Attempt) -> float:
-        raise NotImplementedError
-
-    def no_value(self, world: PythonWorld, task: Task) -> str:
-        return "tests decide, which must stay hidden from the agent"
-
     def close(self) -> None:
         """Do nothing: golds run in a container of the world."""
-
-
-def _sides(result: Result) -> Iterator[tuple[str, str | None]]:
-    """Yield what a failed test gave the answer, what it expected and what it got."""
-    if result.test.kind == "program" and not result.passed:
-        yield "input", result.test.stdin
-    yield from (("expected", result.expected), ("got", result.got))
 
 
 def score_exact(public: Sequence[bool], hidden: Sequence[bool]) -> Score:
@@ -284,17 +273,23 @@ def score_exact(public: Sequence[bool], hidden: Sequence[bool]) -> Score:
 
 def score_parts(public: Sequence[bool], hidden: Sequence[bool]) -> dict[str, float]:
     """Return the shares of tests that passed, and the result of each test by its number, from 1."""
-    groups = {"public": public, "hidden": hidden}
-    shares = {name: sum(passed) / len(passed) for name, passed in groups.items() if passed}
-    tests = enumerate([*public, *hidden], start=1)
-    return {**shares, **{f"test {number}": float(passed) for number, passed in tests}}
+    parts = {}
+    if public:
+        parts["public"] = sum(public) / len(public)
+    if hidden:
+        parts["hidden"] = sum(hidden) / len(hidden)
+    for number, passed in enumerate([*public, *hidden], start=1):
+        parts[f"test {number}"] = float(passed)
+    return parts
 
 
 def with_submission(task: Task) -> Task:
     """Return the task with the name under which its gold is submitted. Raises `DataError` if its
     tests cannot be read."""
     suite = read_suite(task)
-    return task if suite.program else replace(task, extra={**task.extra, "submit": suite.gold_name})
+    if suite.program:
+        return task
+    return replace(task, extra={**task.extra, "submit": suite.gold_name})
 
 
 def _part(suite: Suite, *, hidden: bool) -> Suite:
@@ -302,7 +297,10 @@ def _part(suite: Suite, *, hidden: bool) -> Suite:
 
 
 def _first_function(text: str) -> str | None:
-    return next((match[1] for pattern in _FUNCTION if (match := pattern.search(text))), None)
+    for pattern in _FUNCTIONS:
+        if match := re.search(pattern, text):
+            return match[1]
+    return None
 
 
 def _passed(results: Sequence[Result]) -> list[bool]:

@@ -7,7 +7,7 @@ import re
 import textwrap
 from pathlib import Path
 
-from intercode.envs.python.suite import SYNTAX_ERRORS, parse
+from intercode.envs.python.suite import SYNTAX_ERRORS, is_python, parse
 from intercode.language import Kind, Language
 
 NAME = re.compile(r"""submit(?:[ \t]+(?!(?:and|if|in|is|not|or)\b)([\w"'`].*))?""")
@@ -34,23 +34,20 @@ def kind_of(action: str) -> Kind:
     try:
         changes = any(isinstance(node, _CHANGES) for node in parse(action).body)
     except SYNTAX_ERRORS:
-        changes = bool(_DEFINES.search(action))
+        changes = _DEFINES.search(action) is not None
     return "editing" if changes else "exploring"
 
 
 def parses(code: str) -> bool:
-    try:
-        parse(textwrap.dedent(code))
-    except SYNTAX_ERRORS:
-        return False
-    return True
+    return is_python(textwrap.dedent(code))
 
 
 def is_code(text: str) -> bool:
     """Return whether a text, whose first line may have lost its indent, parses, and is not merely
     words such as `all is done`."""
     text = without_submit(text)
-    text = text if parses(text) else f"    {text}"
+    if not parses(text):
+        text = f"    {text}"
     if not parses(text):
         return False
     words = (ast.Name, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Constant)
@@ -67,9 +64,9 @@ def without_submit(code: str) -> str:
     lines[-1] = _SUBMITS.sub("", lines[-1])
     lines[0] = _SUBMITS.sub("", lines[0])
     shorter = "\n".join(lines)
-    if shorter == code:
+    if _BINDS.search(code) or (parses(code) and not parses(shorter)):
         return code
-    return code if _BINDS.search(code) or (parses(code) and not parses(shorter)) else shorter
+    return shorter
 
 
 def echo(text: str) -> str:

@@ -29,7 +29,13 @@ import re
 import zlib
 from typing import Any
 
-from intercode.envs.python.suite import SYNTAX_ERRORS, parse, undefined_names
+from intercode.envs.python.suite import (
+    imports_of,
+    is_python,
+    parse,
+    parse_or_empty,
+    undefined_names,
+)
 from intercode.errors import DataError
 from intercode.tasks import Layout, Record
 
@@ -152,7 +158,7 @@ def _read_odex(record: Record) -> Record:
     """The published ids repeat, so the records are numbered."""
     name, prompt = _text(record, "entry_point"), _text(record, "prompt")
     start = _text(record, "test_start")
-    imports = _imports(f"{start.rstrip()}\n    pass")
+    imports = imports_of(parse(f"{start.rstrip()}\n    pass"))
     return {
         **record,
         "query": f"{_text(record, 'intent').rstrip()}\n\nComplete this:\n{prompt}",
@@ -165,29 +171,20 @@ def _read_odex(record: Record) -> Record:
     }
 
 
-def _imports(text: str) -> str:
-    nodes = parse(text).body
-    return "\n".join(
-        ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)
-    )
-
-
 def _read_plus(record: Record) -> Record:
     name, tolerance = _text(record, "entry_point"), record.get("atol") or 1e-6
     converted = _completed(record, name, _text(record, "prompt"))
-    same = (
-        "set(_got) == set(_expected)"
-        if name in _SETS
-        else f"_got == _expected or _is_close(_got, _expected, {tolerance!r})"
-    )
-    for field, inputs in (("tests", record["base_input"]), ("hidden", record["plus_input"])):
-        listed = _parsed(inputs, field)
-        if not isinstance(listed, list):
-            raise DataError(f"the inputs are {listed!r:.60}; a list is expected")
+    same = f"_got == _expected or _is_close(_got, _expected, {tolerance!r})"
+    if name in _SETS:
+        same = "set(_got) == set(_expected)"
+    for field, column in (("tests", "base_input"), ("hidden", "plus_input")):
+        inputs = _parsed(record[column], field)
+        if not isinstance(inputs, list):
+            raise DataError(f"the inputs are {inputs!r:.60}; a list is expected")
         test = _PLUS_TEST.format(
-            reference=converted["gold"], name=name, inputs=listed, same=same, count=len(listed)
+            reference=converted["gold"], name=name, inputs=inputs, same=same, count=len(inputs)
         )
-        converted[field] = [test] if listed else []
+        converted[field] = [test] if inputs else []
     return converted
 
 
@@ -217,57 +214,46 @@ def _read_classeval(record: Record) -> Record:
 
 
 def _unittests(record: Record) -> Record:
-    script = f'__name__ = "test"\n{_text(record, "test")}\n{_RUN_CASES}'
-    return {"script": script, "expected": "passed"}
+    return {
+        "script": f'__name__ = "test"\n{_text(record, "test")}\n{_RUN_CASES}',
+        "expected": "passed",
+    }
 
 
 def _completed(record: Record, name: str, prompt: str) -> Record:
     """Return the fields of a record whose gold completes its prompt. The tests may use what the
     prompt defines besides the function."""
     gold = prompt + _text(record, "canonical_solution")
-    try:
-        tree = parse(gold)
-    except SYNTAX_ERRORS:
-        tree = ast.Module([], [])
-    others = [
-        ast.unparse(node)
-        for node in tree.body
-        if getattr(node, "name", None) != name and not isinstance(node, ast.Expr)
-    ]
+    others = []
+    for node in parse_or_empty(gold).body:
+        if getattr(node, "name", None) != name and not isinstance(node, ast.Expr):
+            others.append(ast.unparse(node))
+    before = "\n".join(others)
     return {
         **_with_id(record, "task_id"),
         "query": prompt,
         "gold": gold,
         "name": name,
-        "test_setup_code": "\n".join(others),
-        "preamble": "\n".join(others),
+        "test_setup_code": before,
+        "preamble": before,
         "completes": prompt,
     }
 
 
 def _read_mbpp(record: Record) -> Record:
     names = {"text": "query", "prompt": "query", "code": "gold", "test_list": "tests"}
-    converted = {
-        names.get(name, name): value for name, value in _with_id(record, "task_id").items()
-    }
+    converted = {}
+    for name, value in _with_id(record, "task_id").items():
+        converted[names.get(name, name)] = value
     if imports := record.get("test_imports"):
         setup = record.get("test_setup_code") or ""
         converted["test_setup_code"] = "\n".join([*map(str, imports), str(setup)])
     if isinstance(test := record.get("test"), str):
         converted["hidden"] = [test]
-    return {**converted, "preamble": _without_answer(converted.get("test_setup_code"))}
-
-
-def _without_answer(setup: object) -> str:
-    """Return what of a test's setup can be executed before the answer: all of it, or if it uses
-    what only the answer defines, its imports."""
-    try:
-        tree = parse(str(setup or ""))
-    except SYNTAX_ERRORS:
-        return ""
-    if not undefined_names(tree):
-        return ast.unparse(tree)
-    return _imports(ast.unparse(tree))
+    # what of the setup can be executed before the answer: only its imports if it uses the answer
+    setup = parse_or_empty(str(converted.get("test_setup_code") or ""))
+    converted["preamble"] = imports_of(setup) if undefined_names(setup) else ast.unparse(setup)
+    return converted
 
 
 def _read_apps(record: Record) -> Record:
@@ -289,14 +275,7 @@ def _read_apps(record: Record) -> Record:
 
 def _python_3(solutions: list[str]) -> list[str]:
     """Return the solutions to try: those that are Python 3, or all if none is."""
-    valid = []
-    for text in solutions[:_MOST_SOLUTIONS]:
-        try:
-            parse(text)
-        except SYNTAX_ERRORS:
-            continue
-        valid.append(text)
-    return valid or solutions[:1]
+    return list(filter(is_python, solutions[:_MOST_SOLUTIONS])) or solutions[:1]
 
 
 def _read_codecontests(record: Record) -> Record:
@@ -309,8 +288,8 @@ def _read_codecontests(record: Record) -> Record:
         "id": record.get("name"),
         "query": _text(record, "description"),
         "golds": _python_3([text for language, text in solutions if language in (3, "PYTHON3")]),
-        "cases": _joined([public]),
-        "hidden_cases": _joined(hidden),
+        "cases": _joined(public),
+        "hidden_cases": _joined(*hidden),
         "tolerant": True,
     }
     if file := record.get("input_file") or record.get("output_file"):
@@ -320,18 +299,18 @@ def _read_codecontests(record: Record) -> Record:
     return converted
 
 
-def _joined(groups: list[Record]) -> Record:
+def _joined(*groups: Record) -> Record:
     """Return the inputs and outputs of several groups of tests."""
-    inputs, outputs = list[str](), list[str]()
+    columns: Record = {"inputs": [], "outputs": []}
     for tests in groups:
-        inputs += tests.get("input") or ()
-        outputs += tests.get("output") or ()
-    return {"inputs": inputs, "outputs": outputs}
+        columns["inputs"] += tests.get("input") or ()
+        columns["outputs"] += tests.get("output") or ()
+    return columns
 
 
 def _read_livecodebench(record: Record) -> Record:
-    about = _parsed(record.get("metadata") or {}, "metadata")
-    name = about.get("func_name") if isinstance(about, dict) else None
+    metadata = _parsed(record.get("metadata") or {}, "metadata")
+    name = metadata.get("func_name") if isinstance(metadata, dict) else None
     converted = {
         **_with_id(record, "question_id"),
         "query": _with_starter(_text(record, "question_content"), record),
@@ -358,28 +337,33 @@ def _read_livecodebench(record: Record) -> Record:
 
 def _pairs(cases: Any, name: str | None) -> Record:
     """Return inputs and outputs. A function's arguments are a line of JSON each."""
-    inputs, outputs = list[Any](), list[Any]()
+    inputs = []
+    outputs = []
     try:
         for case in cases:
-            given, output = str(case["input"]), str(case["output"])
+            arguments: Any = str(case["input"])
+            output: Any = str(case["output"])
             if name:
-                inputs.append([json.loads(line) for line in given.splitlines()])
-                outputs.append(json.loads(output))
-            else:
-                inputs.append(given)
-                outputs.append(output)
+                arguments = list(map(json.loads, arguments.splitlines()))
+                output = json.loads(output)
+            inputs.append(arguments)
+            outputs.append(output)
     except (ValueError, TypeError, LookupError) as error:
         raise DataError(f"the test cases have no form that is known ({error})") from error
     return {"fn_name": name, "inputs": inputs, "outputs": outputs}
 
 
 def _with_id(record: Record, field: str) -> Record:
-    return record if record.get(field) is None else {"id": str(record[field]), **record}
+    if record.get(field) is None:
+        return record
+    return {"id": str(record[field]), **record}
 
 
 def _with_starter(question: str, record: Record) -> str:
     starter = str(record.get("starter_code") or "")
-    return f"{question.rstrip()}\n\nStart from this:\n{starter}" if starter.strip() else question
+    if not starter.strip():
+        return question
+    return f"{question.rstrip()}\n\nStart from this:\n{starter}"
 
 
 def _text(record: Record, field: str) -> str:

@@ -55,30 +55,31 @@ def lint(task: Task) -> Iterator[TaskIssue]:
             yield TaskIssue(
                 f"test {number} does not use the answer, so any passes it: {text}", "empty_test"
             )
-        if scripts := [
-            number for number, test in enumerate(suite.tests, 1) if test.kind == "script"
-        ]:
-            why = "the answer may change what the script uses"
-            yield TaskIssue(
-                f"test {scripts[0]} is a script, which runs in the answer's process: {why}",
-                "unsafe_test",
-            )
+        for number, test in enumerate(suite.tests, 1):
+            if test.kind == "script":
+                yield TaskIssue(
+                    f"test {number} is a script, which runs in the answer's process: "
+                    "the answer may change what the script uses",
+                    "unsafe_test",
+                )
+                break
     yield from unheeded(_CUES, task.query, task.gold)
     if (chance := _CHANCE.search(task.gold)) and "seed(" not in task.gold:
         yield TaskIssue(
             f"the answer depends on the moment or on chance ({chance[1].rstrip('(')})", "unstable"
         )
-    lists = [
-        texts for field in ("tests", "hidden") if isinstance(texts := task.extra.get(field), list)
-    ]
-    tests = [test for texts in lists for test in texts if isinstance(test, str)]
+    tests = []
+    for field in ("tests", "hidden"):
+        texts = task.extra.get(field)
+        if isinstance(texts, list):
+            tests += [text for text in texts if isinstance(text, str)]
     if len({"".join(test.split()) for test in tests}) < len(tests):
         yield TaskIssue("a test is repeated", "weak_tests")
-    cases = [case for test in tests if (case := _case(test)) is not None]
+    cases = [case for case in map(_case, tests) if case is not None]
     if not cases or len(cases) < len(tests):
         return
     expected = cases[0][1]
-    if all(case[1] == expected for case in cases):
+    if all(value == expected for _, value in cases):
         yield TaskIssue(
             f"all tests expect {safe_repr(expected):.60}, so a constant passes", "weak_tests"
         )
@@ -95,21 +96,17 @@ def _case(test: str) -> Case | None:
         (statement,) = parse(test.strip()).body
     except SYNTAX_ERRORS:
         return None
-    if not isinstance(statement, ast.Assert):
-        return None
-    call: ast.expr = statement.test
     expected: ast.expr = ast.Constant(True)
-    if (
-        isinstance(call, ast.Compare)
-        and len(call.ops) == 1
-        and isinstance(call.ops[0], ast.Eq | ast.Is)
-    ):
-        expected, call = call.comparators[0], call.left
+    match statement:
+        case ast.Assert(ast.Compare(call, [ast.Eq() | ast.Is()], [expected])):
+            pass
+        case ast.Assert(call):
+            pass
+        case _:
+            return None
     if not isinstance(call, ast.Call) or call.keywords or not isinstance(call.func, ast.Name):
         return None
     try:
-        return tuple(ast.literal_eval(argument) for argument in call.args), ast.literal_eval(
-            expected
-        )
+        return tuple(map(ast.literal_eval, call.args)), ast.literal_eval(expected)
     except (ValueError, TypeError):  # not a literal, or an invalid one: a list as a key
         return None

@@ -50,9 +50,9 @@ class PythonSpec(WorkspaceSpec):
         if isinstance(sandbox, GuestSandbox):
             return sandbox
         sandbox.close()
-        name = type(self.provider).__name__
         raise UsageError(
-            f"{name} has no Python sessions, whose copies run tests; use --sandbox local or docker"
+            f"{type(self.provider).__name__} has no Python sessions, whose copies run tests; "
+            "use --sandbox local or docker"
         )
 
     def require_python(self) -> None:
@@ -76,11 +76,14 @@ class PythonSessions:
     _clean: bool
 
     def __init__(self, spec: PythonSpec, *, seconds: float, patience: int | None) -> None:
-        self.spec, self._seconds, self._patience = spec, seconds, patience
+        self.spec = spec
+        self._seconds = seconds
+        self._patience = patience
         self._start_with(spec.make())
 
     def _start_with(self, agent: GuestSandbox) -> None:
-        self.agent, self._clean = agent, True
+        self.agent = agent
+        self._clean = True
         self._grader = self._gold_sandbox = self._programs = None
 
     def start_episode(self, preamble: str = "") -> None:
@@ -92,17 +95,15 @@ class PythonSessions:
             except SandboxDied:
                 self.close()
                 self._start_with(self.spec.make())
-        self._clean = not preamble
+        self._clean = False
         _execute_preamble(self.agent, preamble)
 
     def execute(self, action: str) -> ExecResult:
         """Execute an action in the agent's interpreter."""
-        self._clean = False
         return self.agent.exec(action)
 
     def lend_agent(self) -> GuestSandbox:
         """Return the agent's sandbox, in which the caller may change files."""
-        self._clean = False
         self.agent.exec(_FLUSH, timeout=_FLUSH_SECONDS)
         return self.agent
 
@@ -113,15 +114,15 @@ class PythonSessions:
     def describe(self, name: str, method: str = "") -> Definitions | None:
         """Return the agent's definitions and a description of `name`; None if its interpreter does
         not answer."""
-        self._clean = False
         return self._open_grader().describe(self.agent, name, method)
 
     def run_graded(
         self, suite: Suite, *, name: str | None, text: str | None = None
     ) -> list[Result]:
         """Execute the tests on the agent's function `name`, or on `text` as a program."""
-        self._clean = False
-        return self._grade(self.agent, suite, name, text) if suite.tests else []
+        if not suite.tests:
+            return []
+        return self._grade(self.agent, suite, name, text)
 
     def run_gold(self, suite: Suite, gold: str) -> tuple[ExecResult, list[Result]]:
         """Execute a gold in a new interpreter; return its output and the results of its tests. A
@@ -132,17 +133,16 @@ class PythonSessions:
 
         def execute() -> tuple[ExecResult, list[Result]]:
             sandbox = self._new_gold_sandbox()
-            if not suite.program:
+            result = ExecResult("", 0)
+            text = None
+            if suite.program:
+                text = behind(suite.preamble, gold)
+            else:
                 _execute_preamble(sandbox, suite.preamble)
-            result = ExecResult("", 0) if suite.program else sandbox.exec(gold)
+                result = sandbox.exec(gold)
             if result.session_lost:
                 raise DataError(f"the gold {gold[:200]!r} ends its interpreter")
-            return result, self._grade(
-                sandbox,
-                suite,
-                suite.gold_name,
-                behind(suite.preamble, gold) if suite.program else None,
-            )
+            return result, self._grade(sandbox, suite, suite.gold_name, text)
 
         return blame_gold(execute, gold)
 
@@ -158,9 +158,9 @@ class PythonSessions:
         """Return the test results as in InterCode v1: for the action alone, executed after `gold`
         if an earlier scoring left the gold there."""
         sandbox = self._new_gold_sandbox()
-        for text in (gold, action):
-            if text is not None:
-                sandbox.exec(text)
+        if gold is not None:
+            sandbox.exec(gold)
+        sandbox.exec(action)
         return self._grade(sandbox, suite, name)
 
     def fork(self) -> Self:
@@ -171,11 +171,18 @@ class PythonSessions:
 
     def close(self) -> None:
         """Close all sandboxes."""
-        grader = self._grader.sandbox if self._grader else None
-        for sandbox in (self.agent, self._gold_sandbox, grader, self._programs):
-            if sandbox is not None:
-                sandbox.close()
-        self._gold_sandbox = self._grader = self._programs = None
+        self.agent.close()
+        if self._gold_sandbox:
+            self._gold_sandbox.close()
+        self._gold_sandbox = None
+        self._close_grader()
+
+    def _close_grader(self) -> None:
+        if self._grader:
+            self._grader.sandbox.close()
+        if self._programs:
+            self._programs.close()
+        self._grader = self._programs = None
 
     def _grade(
         self, sandbox: GuestSandbox, suite: Suite, name: str | None, text: str | None = None
@@ -187,10 +194,7 @@ class PythonSessions:
             places = () if text is None else self._places(sandbox)
             return grader.grade(sandbox, suite, name=name, text=text, places=places)
         except SandboxDied:
-            for used in (grader.sandbox, self._programs):
-                if used is not None:
-                    used.close()
-            self._grader = self._programs = None
+            self._close_grader()
             raise
 
     def _places(self, sandbox: GuestSandbox) -> list[Place]:
@@ -200,7 +204,10 @@ class PythonSessions:
             self._programs = self._open_sibling()
         else:
             self._programs.reset()
-        return [self._at_start, *([sandbox.copy_files] if sandbox.diff() else [])]
+        places: list[Place] = [self._at_start]
+        if sandbox.diff():
+            places.append(sandbox.copy_files)
+        return places
 
     @contextmanager
     def _at_start(self) -> Iterator[GuestSandbox]:

@@ -84,11 +84,9 @@ class Test:
     @property
     def description(self) -> str:
         """The test as it may be shown to an agent."""
-        return (
-            self.text.strip()
-            if self.kind != "program"
-            else f"input {self.stdin!r}, output {self.expected!r}"
-        )
+        if self.kind == "program":
+            return f"input {self.stdin!r}, output {self.expected!r}"
+        return self.text.strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +136,14 @@ def syntax_message(error: Exception) -> str:
 
 def behind(preamble: str, text: str) -> str:
     """Return a program's text with the preamble in front, after imports from __future__."""
-    try:
-        body = parse(text).body if preamble else []
-    except SYNTAX_ERRORS:
-        body = []
-    future = [
-        node.end_lineno or 0
-        for node in body
-        if isinstance(node, ast.ImportFrom) and node.module == "__future__"
-    ]
+    if not preamble:
+        return text
+    first = 0
+    for node in parse_or_empty(text).body:
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            first = node.end_lineno or 0
     lines = text.split("\n")
-    first = max(future, default=0)
-    return "\n".join([*lines[:first], preamble, *lines[first:]]) if preamble else text
+    return "\n".join([*lines[:first], preamble, *lines[first:]])
 
 
 def undefined_names(tree: ast.AST) -> set[str]:
@@ -170,8 +164,15 @@ def is_python(text: str) -> bool:
 def completed(prompt: str, text: str) -> str:
     """Return the answer that a text gives: itself, or else what it completes. A completion may have
     lost the indent of its first line, or of all."""
-    shapes = (text, prompt + text, f"{prompt}    {text}", prompt + textwrap.indent(text, "    "))
-    return next((shape for shape in shapes if is_python(shape) and not _returns(shape)), text)
+    for shape in (
+        text,
+        prompt + text,
+        f"{prompt}    {text}",
+        prompt + textwrap.indent(text, "    "),
+    ):
+        if is_python(shape) and not _returns(shape):
+            return shape
+    return text
 
 
 def _returns(text: str) -> bool:
@@ -190,7 +191,7 @@ def may_print(text: str) -> bool:
     """Return whether the text is Python that may print: it calls or imports something."""
     if "(" not in text and "import" not in text:
         return False
-    tree = _parse_or_empty(text)
+    tree = parse_or_empty(text)
     return any(isinstance(node, ast.Call | ast.Import | ast.ImportFrom) for node in ast.walk(tree))
 
 
@@ -200,13 +201,19 @@ def may_print(text: str) -> bool:
 def read_suite(task: Task) -> Suite:
     """Return the tests of a task. Raises `DataError` if there are none, or if they are not Python
     or have an unknown form."""
+    require_playable(task)
     try:
-        return _read_suite(task)
+        tests = tuple(_tests(task.extra))
+        if tests:
+            return _read_suite(task, tests)
+    except DataError as error:
+        raise DataError(f"task {task.id}: {error}") from error
     except (TypeError, AttributeError, ValueError, LookupError, RecursionError) as error:
         raise DataError(
             f"task {task.id}: "
             f"its tests are in no form that is known ({type(error).__name__}: {error})"
         ) from error
+    raise DataError(f"task {task.id} has no tests; give it `tests`, `cases` or `script`")
 
 
 def require_playable(task: Task) -> None:
@@ -215,126 +222,136 @@ def require_playable(task: Task) -> None:
         raise DataError(f"task {task.id} cannot be played: {unplayable}")
 
 
-def _read_suite(task: Task) -> Suite:
-    require_playable(task)
-    tests = tuple(_tests(task.extra, task))
-    if not tests:
-        raise DataError(f"task {task.id} has no tests; give it `tests`, `cases` or `script`")
-    gold = _parse_or_empty(task.gold)
-    setup = _text_field(task.extra, "test_setup_code", task)
+def _read_suite(task: Task, tests: tuple[Test, ...]) -> Suite:
+    record = task.extra
+    gold = parse_or_empty(task.gold)
     defined = [node for node in gold.body if isinstance(node, _DEFINITIONS)]
     by_name = {node.name: node for node in defined}
     functions = [node.name for node in defined if not isinstance(node, ast.ClassDef)]
-    imports = [
-        ast.unparse(node) for node in gold.body if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
     asserts = [test.text for test in tests if test.kind == "assert"]
-    method, (_, in_gold) = _method(task), _names(gold)
-    name = _text_field(task.extra, "name", task) or method or _called_function(functions, asserts)
-    name = name or _called_function(sorted(in_gold), asserts, last="")
-    equal = _EQUAL.format(
-        tolerant=bool(task.extra.get("tolerant")), absolute=ABSOLUTE, relative=RELATIVE
+    method = _method(record)
+    _, in_gold = _names(gold)
+    name = (
+        _text_field(record, "name")
+        or method
+        or _called_function(functions, asserts)
+        or _last(functions)
+        or _called_function(sorted(in_gold), asserts)
     )
-    before = tuple(
-        text for text in (equal if method else "", "\n".join(imports), setup) if text.strip()
-    )
+    equal = ""
+    if method:
+        equal = _EQUAL.format(
+            tolerant=bool(record.get("tolerant")), absolute=ABSOLUTE, relative=RELATIVE
+        )
+    setup = _text_field(record, "test_setup_code")
+    before = tuple(filter(str.strip, (equal, imports_of(gold), setup)))
     try:
         used, bound = _names(parse("\n".join([*before, *asserts])))
     except SYNTAX_ERRORS as error:
-        raise DataError(
-            f"task {task.id}: its tests are no Python ({syntax_message(error)})"
-        ) from error
+        raise DataError(f"its tests are no Python ({syntax_message(error)})") from error
+    unbound = sorted(used - bound - _BUILTINS)
     if not name and not gold.body:
-        name = _called_function(sorted(used - bound - _BUILTINS), asserts)
-        name = name or _called_function(sorted(bound), asserts, last="")
-    needed = {name, *used - bound - _BUILTINS} - {""}
+        name = (
+            _called_function(unbound, asserts)
+            or _last(unbound)
+            or _called_function(sorted(bound), asserts)
+        )
+    names = {name, *unbound} - {""}
     gold_name = SOLUTION if method and SOLUTION in by_name and name not in by_name else name
     arity = None
     if isinstance(function := by_name.get(name), ast.FunctionDef):
-        positional = len(function.args.posonlyargs) + len(function.args.args)
-        arity = positional - len(function.args.defaults), -1 if function.args.vararg else positional
-    preamble = _text_field(task.extra, "preamble", task)
-    helpers = {
-        node.name for node in _parse_or_empty(preamble).body if isinstance(node, _DEFINITIONS)
-    }
-    asked = tuple(sorted(needed & {name, *in_gold - helpers}))
+        parameters = function.args
+        positional = len(parameters.posonlyargs) + len(parameters.args)
+        arity = positional - len(parameters.defaults), -1 if parameters.vararg else positional
+    preamble = _text_field(record, "preamble")
+    for node in parse_or_empty(preamble).body:
+        if isinstance(node, _DEFINITIONS):
+            in_gold.discard(node.name)
+    asked = tuple(sorted(names & {name, *in_gold}))
     return Suite(
-        name, tuple(sorted(needed)), asked, before, tests, arity, method, gold_name, preamble
+        name, tuple(sorted(names)), asked, before, tests, arity, method, gold_name, preamble
     )
 
 
-def _tests(record: Mapping[str, Any], task: Task) -> Iterator[Test]:
+def _last(names: list[str]) -> str:
+    return names[-1] if names else ""
+
+
+def imports_of(tree: ast.Module) -> str:
+    """Return the imports at the top level of a module."""
+    imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return "\n".join(map(ast.unparse, imports))
+
+
+def _tests(record: Mapping[str, Any]) -> Iterator[Test]:
     for hidden, prefix in ((False, ""), (True, "hidden_")):
         texts = record.get("hidden" if hidden else "tests") or []
         if not isinstance(texts, list) or not all(
             isinstance(text, str) and text.strip() for text in texts
         ):
-            raise DataError(
-                f"task {task.id}: its tests are {texts!r:.60}; "
-                "a list of asserts as texts is expected"
-            )
-        yield from (Test("assert", hidden, text) for text in texts)
-        cases = record.get(f"{prefix}cases") or ({} if hidden else record.get("input_output")) or {}
-        yield from _cases(cases, hidden, task)
-        if script := _text_field(record, f"{prefix}script", task):
-            yield Test(
-                "script", hidden, script, expected=_text_field(record, f"{prefix}expected", task)
-            )
+            raise DataError(f"its tests are {texts!r:.60}; a list of asserts as texts is expected")
+        for text in texts:
+            yield Test("assert", hidden, text)
+        cases = record.get(f"{prefix}cases")
+        if not hidden:
+            cases = cases or record.get("input_output")
+        yield from _cases(cases or {}, hidden, bool(record.get("tolerant")))
+        if script := _text_field(record, f"{prefix}script"):
+            expected = _text_field(record, f"{prefix}expected")
+            yield Test("script", hidden, script, expected=expected)
 
 
-def _text_field(record: Mapping[str, Any], field: str, task: Task) -> str:
+def _text_field(record: Mapping[str, Any], field: str) -> str:
     """Return a field's text, or "" if the record lacks the field. Raises `DataError` for other
     types."""
     value = record.get(field)
-    if value is not None and not isinstance(value, str):
-        raise DataError(
-            f"task {task.id}: its tests are in no form that is known: `{field}` is {value!r:.60}; "
-            "a text is expected"
-        )
-    return value or ""
+    if isinstance(value, str | None):
+        return value or ""
+    raise DataError(
+        f"its tests are in no form that is known: `{field}` is {value!r:.60}; a text is expected"
+    )
 
 
-def _cases(cases: Any, hidden: bool, task: Task) -> Iterator[Test]:
+def _cases(cases: Any, hidden: bool, tolerant: bool) -> Iterator[Test]:
     try:
-        parsed = _load_json(cases) if isinstance(cases, str) else cases
+        if isinstance(cases, str):
+            cases = _load_json(cases)
+        columns = []
         for field in ("inputs", "outputs"):
-            if not isinstance(value := parsed.get(field, []), list):
+            if not isinstance(value := cases.get(field, []), list):
                 raise TypeError(f"`{field}` is {value!r:.60}; a list is expected")
-        pairs = list(zip(parsed.get("inputs", []), parsed.get("outputs", []), strict=True))
+            columns.append(value)
+        pairs = list(zip(*columns, strict=True))
     except (ValueError, AttributeError, TypeError) as error:
-        raise DataError(
-            f"task {task.id}: its cases are not pairs of inputs and outputs ({error})"
-        ) from error
-    for given, expected in pairs:
-        if name := parsed.get("fn_name"):
-            arguments = given if isinstance(given, list) else [given]
+        raise DataError(f"its cases are not pairs of inputs and outputs ({error})") from error
+    for value, expected in pairs:
+        if name := cases.get("fn_name"):
+            arguments = value if isinstance(value, list) else [value]
             yield Test("assert", hidden, f"assert _agrees({name}(*{arguments!r}), {expected!r})")
         else:
-            yield Test(
-                "program",
-                hidden,
-                stdin=_joined_lines(given),
-                expected=_joined_lines(expected),
-                tolerant=bool(task.extra.get("tolerant")),
-            )
+            texts = _joined_lines(value), _joined_lines(expected)
+            yield Test("program", hidden, "", *texts, tolerant)
 
 
 def _joined_lines(value: Any) -> str:
     """Return the text of an input or output, which APPS stores as one text or a list of lines."""
-    return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return "\n".join(map(str, value))
+    return str(value)
 
 
-def _method(task: Task) -> str:
+def _method(record: Mapping[str, Any]) -> str:
     """Return the function or method of `Solution` that the cases call; "" if there is none."""
     for field in ("cases", "input_output", "hidden_cases"):
-        cases = task.extra.get(field)
-        cases = _load_json(cases) if isinstance(cases, str) and cases.strip() else cases
+        cases = record.get(field)
+        if isinstance(cases, str) and cases.strip():
+            cases = _load_json(cases)
         if isinstance(cases, dict) and cases.get("fn_name"):
-            return _text_field(cases, "fn_name", task)
+            return _text_field(cases, "fn_name")
     return ""
 
 
-def _parse_or_empty(text: str) -> ast.Module:
+def parse_or_empty(text: str) -> ast.Module:
     """Parse a text; return an empty tree if it is not Python, since executing it shows why."""
     try:
         return parse(text)
@@ -342,25 +359,21 @@ def _parse_or_empty(text: str) -> ast.Module:
         return ast.Module([], [])
 
 
-def _called_function(functions: list[str], asserts: list[str], *, last: str | None = None) -> str:
-    """Return the function that the tests call, the outermost of several, or else `last`, by default
-    the last one."""
+def _called_function(functions: list[str], asserts: list[str]) -> str:
+    """Return the function that the tests call, the outermost of several; "" if there is none."""
     for text in asserts:
-        for node in ast.walk(_parse_or_empty(text)):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id in functions
-            ):
-                return node.func.id
-    return (functions or [""])[-1] if last is None else last
+        for node in ast.walk(parse_or_empty(text)):
+            match node:
+                case ast.Call(func=ast.Name(id=name)) if name in functions:
+                    return name
+    return ""
 
 
 def find_empty_tests(suite: Suite) -> Iterator[int]:
     """Yield the numbers, from 1, of tests that do not use the answer, so that any answer passes
     them."""
     for number, test in enumerate(suite.tests, start=1):
-        used, bound = _names(_parse_or_empty("\n".join([*suite.setup, test.text])))
+        used, bound = _names(parse_or_empty("\n".join([*suite.setup, test.text])))
         if test.kind != "program" and not used - bound - (_BUILTINS - {suite.name}):
             yield number
 

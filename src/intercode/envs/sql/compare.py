@@ -41,12 +41,12 @@ import math
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
 from functools import partial
-from itertools import accumulate, islice, pairwise
+from itertools import chain, groupby, islice, pairwise
 from typing import Any, NamedTuple
 
 from intercode.envs.rewards import mostly_in
@@ -56,7 +56,8 @@ from intercode.types import Digits, Score, Table
 
 Row = tuple[object, ...]
 
-_BELOW_ONE, _DISORDER = 0.99, 0.5
+_BELOW_ONE = 0.99
+_DISORDER = 0.5
 _NAN = ("not a number",)
 _DOUBLE, _FINE = math.inf, 4
 """The scale of a DOUBLE, and the least scale of a DECIMAL that may equal one of another scale."""
@@ -107,18 +108,20 @@ def order_of(gold: Table, ordering: Ordering, full: Table | None) -> Order:
     if full is None or full.cut or len(full.columns) < width:
         return strict(gold)
     keys = [(*row[width:], *(row[place] for place in ordering.places)) for row in full.rows]
-    changes = (one != other for one, other in pairwise(keys))
-    ties = [*accumulate(changes, initial=0)][: len(keys)]
-    start = ordering.offset
-    window = ties[start : start + len(gold.rows)]
-    first, last = (
-        (bisect_left(ties, window[0]), bisect_right(ties, window[-1])) if window else (start, start)
-    )
-    rows = tuple(row[:width] for row in full.rows[first:last])
-    order = Order(rows, tuple(ties[first:last]), start - first)
-    split = ordering.distinct and len({repr(row[:width]) for row in full.rows}) < len(full.rows)
-    whole = (ordering.limited and not split) or len(full.rows) == len(gold.rows)
-    return order if whole and sql_exact(gold, gold, order).success else strict(gold)
+    ties = []
+    for tie, (_, group) in enumerate(groupby(keys)):
+        ties += [tie] * len([*group])
+    first = last = start = ordering.offset
+    if window := ties[start : start + len(gold.rows)]:
+        first = bisect_left(ties, window[0])
+        last = bisect_right(ties, window[-1])
+    rows = tuple(row[:width] for row in full.rows)
+    order = Order(rows[first:last], tuple(ties[first:last]), start - first)
+    split = ordering.distinct and len({*map(repr, rows)}) < len(rows)
+    whole = (ordering.limited and not split) or len(rows) == len(gold.rows)
+    if whole and sql_exact(gold, gold, order).success:
+        return order
+    return strict(gold)
 
 
 def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
@@ -127,74 +130,63 @@ def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
     Return 1 if solved, otherwise 0.99 times the share of common rows (intersection over union),
     halved if their order is wrong. A wrong answer with most of the gold's values is ambiguous.
     """
-    places = None if agent is None or gold is None else alignment(agent.columns, gold.columns)
-    if agent is None or gold is None or places is None:
-        return Score(
-            0.0,
-            False,
-            {"rows": 0.0, "order": 0.0, "columns": 0.0},
-            mostly_in(_values(gold), _values(agent)),
-            "no rows" if agent is None else "another number of columns",
-        )
-    window = range(order.start, order.start + len(gold.rows))
-    agent_rows, gold_rows = comparable(
-        [tuple(row[place] for place in places) for row in agent.rows],
-        order.rows,
-        window,
-        shortened(agent, gold, places),
-    )
-    matched = _match(agent_rows, gold_rows, order.ties, window)
-    common = sum(rows.total() for rows in matched.values())
+    if agent is None or gold is None or not (match := _match(agent, gold, order)):
+        rule = "no rows" if agent is None else "another number of columns"
+        parts = {"rows": 0.0, "order": 0.0, "columns": 0.0}
+        return Score(0.0, False, parts, mostly_in(_values(gold), _values(agent)), rule)
+    agent_rows, gold_rows, window, matched = match
+    common = sum(map(Counter.total, matched.values()))
     either = len(agent_rows) + len(gold.rows) - common
     rows = common / either if either else 1.0
     if rows == 1:  # each row is at a place of its tie group, and no group has a row too often
-        groups, ties = _groups(gold_rows, order.ties), [order.ties[place] for place in window]
-        in_order = all(group <= groups[tie] for tie, group in _groups(agent_rows, ties).items())
+        groups = _groups(gold_rows, order.ties)
+        answered = _groups(agent_rows, order.ties[window])
+        in_order = all(group <= groups[tie] for tie, group in answered.items())
     else:
         in_order = _rises(agent_rows, gold_rows, order.ties)
-    solved = rows == 1 and in_order and not (agent.cut or gold.cut)
-    reward = 1.0 if solved else _BELOW_ONE * rows * (1.0 if in_order else _DISORDER)
-    ambiguous = not solved and mostly_in(_values(gold), _values(agent))
-    if solved:
-        rule = (
-            "same rows"
-            if agent_rows == gold_rows[window.start : window.stop]
-            else "same rows in another order"
-        )
-    elif len(agent.rows) != len(gold.rows) or agent.cut or gold.cut:
+    parts = {"rows": rows, "order": float(in_order), "columns": 1.0}
+    cut = agent.cut or gold.cut
+    if rows == 1 and in_order and not cut:
+        same = agent_rows == gold_rows[window]
+        return Score(1.0, True, parts, rule="same rows" if same else "same rows in another order")
+    rule = "another order"
+    if cut or len(agent.rows) != len(gold.rows):
         rule = "another number of rows"
-    else:
-        rule = "other rows" if rows < 1 else "another order"
-    return Score(
-        reward, solved, {"rows": rows, "order": float(in_order), "columns": 1.0}, ambiguous, rule
-    )
+    elif rows < 1:
+        rule = "other rows"
+    reward = _BELOW_ONE * rows
+    if not in_order:
+        reward *= _DISORDER
+    return Score(reward, False, parts, mostly_in(_values(gold), _values(agent)), rule)
 
 
 def sql_bird(agent: Table | None, gold: Table | None) -> Score:
     """Score as BIRD's evaluation does: 1 if the sets of rows are equal, whatever the order, repeats
     and names of columns; otherwise 0."""
-    if agent is None or gold is None or agent.cut or gold.cut:
-        return Score(0.0, False, {"rows": 0.0})
-    same = set(agent.rows) == set(gold.rows)
+    same = (
+        agent is not None
+        and gold is not None
+        and not (agent.cut or gold.cut)
+        and set(agent.rows) == set(gold.rows)
+    )
     return Score(float(same), same, {"rows": float(same)})
 
 
 def difference(agent: Table, gold: Table, order: Order) -> tuple[list[int], list[int]]:
     """Return the places of the gold's rows that the agent lacks, and of the agent's rows that the
     gold lacks; all places if the columns do not match."""
-    places = alignment(agent.columns, gold.columns)
-    if places is None:
+    match = _match(agent, gold, order)
+    if match is None:
         return [*range(len(gold.rows))], [*range(len(agent.rows))]
-    aligned = [tuple(row[place] for place in places) for row in agent.rows]
-    window = range(order.start, order.start + len(gold.rows))
-    agent_rows, gold_rows = comparable(aligned, order.rows, window, shortened(agent, gold, places))
-    matched = _match(agent_rows, gold_rows, order.ties, window)
+    agent_rows, _, window, matched = match
     used = sum(matched.values(), Counter[Row]())
-    ties = [order.ties[place] for place in window if place < len(order.ties)]
+    ties = order.ties[window]
     # another member of a cut tie is not a missing row
     lacking = Counter(ties)
-    lacking.subtract({tie: rows.total() for tie, rows in matched.items()})
-    missing, extra = [], []
+    for tie, rows in matched.items():
+        lacking[tie] -= rows.total()
+    missing = []
+    extra = []
     for place, (row, tie) in enumerate(zip(map(_plain_row, gold.rows), ties, strict=False)):
         if matched[tie][row]:
             matched[tie][row] -= 1
@@ -209,36 +201,50 @@ def difference(agent: Table, gold: Table, order: Order) -> tuple[list[int], list
     return missing, extra
 
 
-def _values(table: Table | None) -> list[str]:
-    return [str(value) for row in table.rows for value in row] if table else []
+def _values(table: Table | None) -> Iterable[str]:
+    return map(str, chain.from_iterable(table.rows)) if table else ()
 
 
-def alignment(agent: Sequence[str], gold: Sequence[str]) -> list[int] | None:
+# -- rows and tie groups ---------------------------------------------------------------------------
+
+
+def _match(
+    agent: Table, gold: Table, order: Order
+) -> tuple[list[Row], list[Row], slice, dict[int, Counter[Row]]] | None:
+    """Return the agent's rows and the gold's in a form that `==` compares, the window of the
+    gold's returned rows, and by tie group the agent's rows that match rows of the gold, in any
+    order; None if the numbers of columns differ.
+
+    Groups that lie entirely inside the window are matched first. A group that the window cuts may
+    match any of its rows, up to its number of places in the window.
+    """
+    columns = _align(agent.columns, gold.columns)
+    if columns is None:
+        return None
+    window = slice(order.start, order.start + len(gold.rows))
+    agent_rows, gold_rows = _comparable(agent, columns, gold, order.rows, window)
+    unmatched, groups, matched = Counter(agent_rows), _groups(gold_rows, order.ties), {}
+    places = Counter(order.ties[window])
+    for tie in sorted(places, key=lambda tie: places[tie] < groups[tie].total()):
+        matched[tie] = Counter(islice((unmatched & groups[tie]).elements(), places[tie]))
+        unmatched -= matched[tie]
+    return agent_rows, gold_rows, window, matched
+
+
+def _align(agent: Sequence[str], gold: Sequence[str]) -> list[int] | None:
     """Return for each of the gold's columns the index of the agent's column; None if the numbers of
     columns differ."""
     if len(agent) != len(gold):
         return None
-    agent_names, gold_names = ([name.casefold() for name in names] for names in (agent, gold))
-    shared = set(agent_names) & set(gold_names)
-    once = all(agent_names.count(name) == gold_names.count(name) == 1 for name in shared)
-    if not once or len(agent_names) - len(shared) > 1:
-        return list(range(len(agent)))
-    rest = [place for place, name in enumerate(agent_names) if name not in shared]
-    return [agent_names.index(name) if name in shared else rest[0] for name in gold_names]
-
-
-def shortened(agent: Table, gold: Table, places: Sequence[int]) -> tuple[Digits | None, ...]:
-    """Return, by column, the digits to which the server rounded the gold's numbers; None for a
-    column that is not rounded, or rounded in the same way on both sides."""
-    nothing = (None,) * len(places)
-    agent_digits, gold_digits = agent.digits or nothing, gold.digits or nothing
-    return tuple(
-        None if agent_digits[place] == digits else digits
-        for place, digits in zip(places, gold_digits, strict=True)
-    )
-
-
-# -- rows and tie groups ---------------------------------------------------------------------------
+    agent_names = [*map(str.casefold, agent)]
+    gold_names = [*map(str.casefold, gold)]
+    shared = {*agent_names} & {*gold_names}
+    if len(agent_names) - len(shared) > 1 or any(
+        agent_names.count(name) + gold_names.count(name) > 2 for name in shared
+    ):
+        return [*range(len(agent))]
+    (other,) = {*agent_names} - shared or {""}
+    return [agent_names.index(name if name in shared else other) for name in gold_names]
 
 
 def _groups(rows: Iterable[Row], ties: Iterable[int]) -> dict[int, Counter[Row]]:
@@ -249,25 +255,9 @@ def _groups(rows: Iterable[Row], ties: Iterable[int]) -> dict[int, Counter[Row]]
     return groups
 
 
-def _match(
-    agent: Sequence[Row], gold: Sequence[Row], ties: Sequence[int], window: range
-) -> dict[int, Counter[Row]]:
-    """Return, by tie group, the agent's rows that match rows of the gold, in any order.
-
-    Groups that lie entirely inside the window are matched first. A group that the window cuts may
-    match any of its rows, up to its number of places in the window.
-    """
-    unmatched, groups, matched = Counter(agent), _groups(gold, ties), dict[int, Counter[Row]]()
-    places = Counter(ties[place] for place in window if place < len(ties))
-    for tie in sorted(places, key=lambda tie: places[tie] < groups[tie].total()):
-        matched[tie] = Counter(islice((unmatched & groups[tie]).elements(), places[tie]))
-        unmatched -= matched[tie]
-    return matched
-
-
 def _rises(agent: Sequence[Row], gold: Sequence[Row], ties: Sequence[int]) -> bool:
     """Return whether the agent's rows that are also in the gold can be read in the gold's order."""
-    gold_ties: dict[Row, list[int]] = defaultdict(list)
+    gold_ties = defaultdict(list)
     for row, tie in zip(gold, ties, strict=True):
         gold_ties[row].append(tie)
     now = 0
@@ -283,35 +273,46 @@ def _rises(agent: Sequence[Row], gold: Sequence[Row], ties: Sequence[int]) -> bo
 # -- values ----------------------------------------------------------------------------------------
 
 
-def comparable(
-    agent: Sequence[Row], gold: Sequence[Row], window: range, digits: Sequence[Digits | None]
+def _comparable(
+    answer: Table, columns: Sequence[int], table: Table, gold: Sequence[Row], window: slice
 ) -> tuple[list[Row], list[Row]]:
     """Return both sides' rows in a form that `==` compares: an agent's row that equals one of the
     gold's within the tolerances becomes that row.
 
-    Each gold row replaces at most one of the agent's. `window`: the places of the gold's returned
-    rows in `gold`; `digits`: those of the gold's columns (see `shortened`).
+    Each gold row replaces at most one of the agent's. `columns`: the answer's, in the order of
+    those of the gold's `table`; `gold`: the rows from which the gold returned those in `window`.
     """
-    agent_rows, gold_rows = [*map(_plain_row, agent)], [*map(_plain_row, gold)]
-    floats = {place for place, column in enumerate(digits) if column and column.significant}
-    places = _inexact(gold) & (_inexact(agent) | floats)
-    if not places or Counter(agent_rows) <= Counter(gold_rows):
+    agent = [tuple([row[place] for place in columns]) for row in answer.rows]
+    agent_rows = [*map(_plain_row, agent)]
+    gold_rows = [*map(_plain_row, gold)]
+    if Counter(agent_rows) <= Counter(gold_rows):
         return agent_rows, gold_rows
-    agents = [*map(partial(_numbered, places, (None,) * len(digits)), agent, agent_rows)]
-    golds = [*map(partial(_numbered, places, digits), gold, gold_rows)]
-    in_window = golds[window.start : window.stop]
-    if len(agents) == len(in_window) and all(map(_equal, agents, in_window)):
-        return gold_rows[window.start : window.stop], gold_rows
-    partners = enumerate(_partners(agents, golds, gold_rows))
-    return [row or agent_rows[place] for place, row in partners], gold_rows
+    # what the server rounded, except in a column that is rounded in the same way on both sides
+    digits = [*table.digits] or [None] * len(columns)
+    for place, column in enumerate(columns):
+        if answer.digits and answer.digits[column] == digits[place]:
+            digits[place] = None
+    rounded = {place for place, column in enumerate(digits) if column and column.significant}
+    places = sorted(_inexact(gold) & (_inexact(agent) | rounded))
+    if not places:
+        return agent_rows, gold_rows
+    agents = [*map(partial(_numbers, places, [None] * len(columns)), agent, agent_rows)]
+    golds = [*map(partial(_numbers, places, digits), gold, gold_rows)]
+    returned = golds[window]
+    if len(agents) == len(returned) and all(map(_equal, agents, returned)):
+        return gold_rows[window], gold_rows
+    for place, partner in _partners(agents, golds, places).items():
+        agent_rows[place] = gold_rows[partner]
+    return agent_rows, gold_rows
 
 
 def _inexact(rows: Sequence[Row]) -> set[int]:
     """Return the indexes of the columns that contain a number with a tolerance."""
-    columns = enumerate(zip(*rows, strict=True))
-    return {
-        place for place, column in columns if any(_scale(value) is not None for value in column)
-    }
+    places = set()
+    for place, column in enumerate(zip(*rows, strict=True)):
+        if any(map(_scale, column)):
+            places.add(place)
+    return places
 
 
 def _plain_row(row: Row) -> Row:
@@ -319,10 +320,9 @@ def _plain_row(row: Row) -> Row:
 
 
 def _plain(value: object) -> Hashable:
-    kind = type(value)
     if isinstance(value, str):
         return _without_zeros(value) if ":" in value and "." in value else value
-    if kind is int or value is None:
+    if type(value) is int or value is None:
         return value
     if isinstance(value, float | Decimal) and math.isnan(value):
         return _NAN
@@ -337,11 +337,12 @@ def _plain(value: object) -> Hashable:
     return value if isinstance(value, Hashable) else str(value)
 
 
-def _without_zeros(text: object) -> str:
+def _without_zeros(text: str) -> str:
     """Return a time without the last zeros of its fraction: a driver prints six digits, a server as
     many as the column declares."""
-    time = _FRACTION.fullmatch(str(text))
-    return f"{time[1]}{time[2].rstrip('0')}".rstrip(".") if time else str(text)
+    if time := _FRACTION.fullmatch(text):
+        return time[1] + time[2].rstrip("0").rstrip(".")
+    return text
 
 
 # -- numbers with a tolerance ----------------------------------------------------------------------
@@ -359,46 +360,52 @@ class _Number(NamedTuple):
     @property
     def position(self) -> Decimal:
         """Return the position on the number line; 0 for other values."""
-        number = isinstance(self.value, int) or (
-            isinstance(self.value, Decimal) and self.value.is_finite()
-        )
-        return Decimal(self.value) if number else Decimal(0)
+        if isinstance(self.value, int | Decimal) and Decimal(self.value).is_finite():
+            return Decimal(self.value)
+        return Decimal(0)
 
 
-_Numbered = tuple[_Number, ...]
+_Numbers = Sequence[_Number]
 
 
-def _numbered(places: set[int], digits: Sequence[Digits | None], row: Row, plain: Row) -> _Numbered:
-    return tuple(
-        _number(row[place], value, digits[place]) if place in places else _Number(value)
-        for place, value in enumerate(plain)
-    )
+def _numbers(
+    places: Sequence[int], digits: Sequence[Digits | None], row: Row, plain: Row
+) -> _Numbers:
+    numbers = [*map(_Number, plain)]
+    for place in places:
+        numbers[place] = _number(row[place], plain[place], digits[place])
+    return numbers
 
 
 def _number(value: object, plain: Any, digits: Digits | None) -> _Number:
-    scale, slack = _scale(value), Decimal(0)
-    if scale != _DOUBLE or digits is None:
-        return _Number(plain, scale, scale == _DOUBLE)
-    significant, decimals = digits
-    if significant is None:
-        scale = decimals if decimals is not None and decimals >= _FINE else _DOUBLE
-    elif plain:
-        last = Decimal(plain).adjusted() - significant + 1
-        slack = Decimal(5).scaleb(min(last, last if decimals is None else -decimals) - 1)
-    return _Number(plain, scale, True, slack)
+    scale = _scale(value)
+    slack = Decimal(0)
+    is_double = scale == _DOUBLE
+    if is_double and digits:
+        significant, decimals = digits
+        if significant is None:
+            if decimals is not None and decimals >= _FINE:
+                scale = decimals
+        elif plain:
+            last = Decimal(plain).adjusted() - significant + 1
+            if decimals is not None:
+                last = min(last, -decimals)
+            slack = Decimal(5).scaleb(last - 1)
+    return _Number(plain, scale, is_double, slack)
 
 
 def _scale(value: object) -> float | None:
-    if isinstance(value, float):
-        return _DOUBLE if math.isfinite(value) else None
+    if isinstance(value, float) and math.isfinite(value):
+        return _DOUBLE
     if isinstance(value, Decimal) and value.is_finite():
         scale = -int(value.as_tuple().exponent)
-        return scale if scale >= _FINE else None
+        if scale >= _FINE:
+            return scale
     return None
 
 
-def _equal(one: _Numbered, other: _Numbered) -> bool:
-    return all(map(_equal_values, one, other))
+def _equal(agent: _Numbers, gold: _Numbers) -> bool:
+    return all(map(_equal_values, agent, gold))
 
 
 def _equal_values(agent: _Number, gold: _Number) -> bool:
@@ -412,10 +419,10 @@ def _equal_values(agent: _Number, gold: _Number) -> bool:
     doubles = agent.is_double + gold.is_double
     if not doubles and agent.scale == gold.scale:
         return False
-    larger, scale = max(abs(agent.value), abs(gold.value)), min(agent.scale, gold.scale)
-    tolerance = larger * (Decimal(0), _DIGITS, _RELATIVE)[doubles]
+    tolerance = (0, _DIGITS, _RELATIVE)[doubles] * max(abs(agent.value), abs(gold.value))
     if gold.is_double:
         tolerance = max(tolerance, _ZERO)
+    scale = min(agent.scale, gold.scale)
     if scale != _DOUBLE:
         unit = Decimal(1).scaleb(-int(scale))
         if abs(gold.value) < _SURE * unit:
@@ -425,83 +432,76 @@ def _equal_values(agent: _Number, gold: _Number) -> bool:
 
 
 def _partners(
-    agents: Sequence[_Numbered], golds: Sequence[_Numbered], rows: Sequence[Row]
-) -> list[Row | None]:
-    """Return for each of the agent's rows an equal row of the gold; None if none is left.
+    agents: Sequence[_Numbers], golds: Sequence[_Numbers], places: Sequence[int]
+) -> dict[int, int]:
+    """Return for the agent's rows equal rows of the gold, both by number. `places`: the columns
+    with a tolerance.
 
     Only rows in the same cell are compared: in each column they have the same value, or numbers
     without a gap wider than a tolerance between them. The agent's rows are taken in descending
     order, and each takes the greatest equal row that is left.
     """
     columns = [*zip(*agents, *golds, strict=True)]
-    reaches = [*map(_reach, columns)]
-    tolerant = {place: reach for place, reach in enumerate(reaches) if reach is not None}
-    cells = [*zip(*map(_cells, columns, reaches), strict=True)]
-    agent_cells, gold_cells = _by_cell(cells[: len(agents)]), _by_cell(cells[len(agents) :])
-    partners: list[Row | None] = [None] * len(agents)
-    for cell in agent_cells.keys() & gold_cells.keys():
-        if len(agent_cells[cell]) == len(gold_cells[cell]) == 1:
-            (place,), (near,) = agent_cells[cell], gold_cells[cell]
-            partners[place] = rows[near] if _equal(agents[place], golds[near]) else None
+    reaches = {}
+    values = [[number.value for number in column] for column in columns]
+    for place in places:
+        reaches[place] = _reach(columns[place])
+        values[place] = _chains(columns[place], reaches[place])
+    cells = defaultdict[tuple[Hashable, ...], tuple[list[int], list[int]]](lambda: ([], []))
+    for row, cell in enumerate(zip(*values, strict=True)):
+        if row < len(agents):
+            cells[cell][0].append(row)
+        else:
+            cells[cell][1].append(row - len(agents))
+    partners = {}
+    for agent_rows, gold_rows in cells.values():
+        if not (agent_rows and gold_rows):
             continue
-        key = max(
-            tolerant, key=lambda place: len({golds[row][place].value for row in gold_cells[cell]})
-        )
-        left = sorted(gold_cells[cell], key=lambda row: _rank(golds[row], key))
-        line = [golds[row][key].position for row in left]
-        falling = sorted(agent_cells[cell], key=lambda row: _rank(agents[row], key), reverse=True)
-        for place in falling:
-            position = agents[place][key].position
-            room = tolerant[key].of(position)
-            first, last = bisect_left(line, position - room), bisect_right(line, position + room)
+        if len(agent_rows) == len(gold_rows) == 1:
+            if _equal(agents[agent_rows[0]], golds[gold_rows[0]]):
+                partners[agent_rows[0]] = gold_rows[0]
+            continue
+        key = max(reaches, key=lambda place: len({golds[row][place].value for row in gold_rows}))
+        gold_rows.sort(key=lambda row: _rank(golds[row], key))
+        agent_rows.sort(key=lambda row: _rank(agents[row], key), reverse=True)
+        line = [golds[row][key].position for row in gold_rows]
+        for row in agent_rows:
+            position = agents[row][key].position
+            room = reaches[key](position)
+            first = bisect_left(line, position - room)
+            last = bisect_right(line, position + room)
             for near in range(last - 1, max(first, last - _LOOKS) - 1, -1):
-                if _equal(agents[place], golds[left[near]]):
-                    partners[place] = rows[left.pop(near)]
+                if _equal(agents[row], golds[gold_rows[near]]):
+                    partners[row] = gold_rows.pop(near)
                     del line[near]
                     break
     return partners
 
 
-class _Reach(NamedTuple):
-    """A bound on the distance between equal numbers in a column, absolute and relative."""
-
-    unit: Decimal
-    share: Decimal
-
-    def of(self, position: Decimal) -> Decimal:
-        return max(self.unit, self.share * abs(position))
-
-
-def _reach(column: Sequence[_Number]) -> _Reach | None:
-    """Return the reach for the numbers in a column; None for a column without a tolerance."""
-    least = min((number.scale for number in column if number.scale is not None), default=None)
-    if least is None:
-        return None
-    unit = _ZERO if least == _DOUBLE else max(Decimal(1).scaleb(-int(least)), _ZERO)
-    shares = [number.slack / abs(number.position) for number in column if number.slack]
-    return _Reach(unit, 2 * max([_RELATIVE, *shares]))
+def _reach(column: Sequence[_Number]) -> Callable[[Decimal], Decimal]:
+    """Return a bound on how far a number at a position may be from an equal one in its column."""
+    least = min(number.scale for number in column if number.scale is not None)
+    unit = _ZERO
+    if least != _DOUBLE:
+        unit = max(unit, Decimal(1).scaleb(-int(least)))
+    share = _RELATIVE
+    for number in column:
+        if number.slack:
+            share = max(share, number.slack / abs(number.position))
+    return lambda position: max(unit, 2 * share * abs(position))
 
 
-def _cells(column: Sequence[_Number], reach: _Reach | None) -> list[Hashable]:
+def _chains(column: Sequence[_Number], reach: Callable[[Decimal], Decimal]) -> list[Hashable]:
     """Return for each number the least number in its chain, in which neighbours are at most a
     tolerance apart; other values are returned unchanged."""
-    if reach is None:
-        return [number.value for number in column]
     line = sorted({number.position for number in column})
-    least = dict.fromkeys(line[:1], line[0])
-    for one, other in pairwise(line):
-        least[other] = least[one] if other - one <= reach.of(other) else other
+    least = {line[0]: line[0]}
+    for position, upper in pairwise(line):
+        least[upper] = least[position] if upper - position <= reach(upper) else upper
     return [least.get(number.value, number.value) for number in column]
 
 
-def _by_cell(cells: Sequence[tuple[Hashable, ...]]) -> dict[tuple[Hashable, ...], list[int]]:
-    places: dict[tuple[Hashable, ...], list[int]] = defaultdict(list)
-    for place, cell in enumerate(cells):
-        places[cell].append(place)
-    return places
-
-
-def _rank(row: _Numbered, key: int) -> list[tuple[Decimal, bool]]:
+def _rank(row: _Numbers, key: int) -> list[tuple[Decimal, bool]]:
     """Return the sort key for rows in a cell: their numbers, column `key` first; of equal numbers,
     those without a tolerance come last."""
     return [(number.position, number.scale is None) for number in (row[key], *row)]

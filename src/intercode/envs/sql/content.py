@@ -22,7 +22,7 @@ from functools import partial
 
 from intercode.envs.sql.compare import free, sql_exact
 from intercode.envs.sql.dialect import Dialect
-from intercode.envs.sql.engines import READ_SECONDS, Answer, Engine
+from intercode.envs.sql.engines import READ_SECONDS, Engine, read_table
 from intercode.errors import DataError
 from intercode.types import Table
 
@@ -51,10 +51,9 @@ class Content:
     @property
     def evidence(self) -> object:
         """Return a value that is equal for equal contents, whatever the order of rows."""
-        tables = {
-            name: (table.columns, Counter(map(repr, table.rows)))
-            for name, table in self.tables.items()
-        }
+        tables = {}
+        for name, table in self.tables.items():
+            tables[name] = table.columns, Counter(map(repr, table.rows))
         return self.catalog, tables
 
 
@@ -64,25 +63,18 @@ def read_content(engine: Engine, db: str, gold: str, expected: Collection[Catalo
 
     Raises `DataError` if something cannot be read, such as a view without its table.
     """
-
-    def table(read: Callable[[str], Answer], statement: str) -> Table:
-        answer = read(statement)
-        if answer.table is None:
-            raise DataError(f"database {db}: {answer.error}; in {statement[:200]}")
-        return answer.table
-
-    temporary = dict[str, Table]()
-    query = partial(table, partial(engine.run, seconds=READ_SECONDS))
+    temporary = {}
+    query = partial(read_table, partial(engine.run, seconds=READ_SECONDS), db)
     for name in _TEMPORARY.findall(gold):
         with suppress(DataError):
             temporary[f"temporary {name}"] = _read_rows(query, name)
     with engine.reading() as read:
-        query = partial(table, read)
+        query = partial(read_table, read, db)
         catalog, names = _read_catalog(query, engine.dialect, db)
         if expected and catalog not in expected:
             return Content(catalog, {})
         tables = {name.lower(): _read_rows(query, engine.dialect.quote(name)) for name in names}
-        return Content(catalog, {**tables, **temporary}, temporary.keys())
+        return Content(catalog, tables | temporary, temporary.keys())
 
 
 def first_difference(agent: Content | None, gold: Content) -> tuple[str, str | None]:
@@ -109,25 +101,30 @@ def _read_catalog(
     query: Callable[[str], Table], dialect: Dialect, db: str
 ) -> tuple[Catalog, list[str]]:
     """Return the catalog, and the names of all tables and views."""
-    tables = dialect.creation(lambda statement: query(statement).rows, db).tables
-    columns = query(dialect.columns).rows
-    catalog: Catalog = Counter(("table", name.lower()) for name in tables)
-    catalog.update(("column", *map(_folded, row)) for row in columns)
+    names = [*dialect.creation(lambda statement: query(statement).rows, db).tables]
+    catalog: Catalog = Counter(("table", name.lower()) for name in names)
+    for row in query(dialect.columns).rows:
+        names.append(str(row[0]))
+        catalog["column", *map(_folded, row)] += 1
     for statement in filter(None, (dialect.keys, dialect.references, dialect.indexes)):
         keys: dict[Hashable, list[Hashable]] = defaultdict(list)
-        for table, name, *column in query(statement).rows:
-            keys[table, name].append((_folded(table), *map(_folded, column)))
+        for table, title, *column in query(statement).rows:
+            keys[table, title].append((_folded(table), *map(_folded, column)))
         catalog.update((statement, *key) for key in keys.values())
-    for kind, name, text in query(dialect.texts).rows if dialect.texts else ():
-        catalog["text", _folded(kind), _folded(name), _folded(text, _MARKS)] += 1
-    return catalog, list(dict.fromkeys([*tables, *(str(name) for name, *_ in columns)]))
+    for kind, title, text in query(dialect.texts).rows if dialect.texts else ():
+        catalog["text", _folded(kind), _folded(title), _folded(text, _MARKS)] += 1
+    return catalog, [*dict.fromkeys(names)]
 
 
 def _folded(value: object, ignored: re.Pattern[str] | None = None) -> str:
     """Return a text in small letters without what is ignored, but for literals."""
     parts = _LITERAL.split(str(value))
-    parts[::2] = (ignored.sub("", part.lower()) if ignored else part.lower() for part in parts[::2])
-    return "".join(f"'{part[1:-1]}'" if at % 2 else part for at, part in enumerate(parts))
+    for at, part in enumerate(parts):
+        if at % 2:
+            parts[at] = f"'{part[1:-1]}'"
+        else:
+            parts[at] = ignored.sub("", part.lower()) if ignored else part.lower()
+    return "".join(parts)
 
 
 def _read_rows(query: Callable[[str], Table], quoted: str) -> Table:
@@ -136,13 +133,13 @@ def _read_rows(query: Callable[[str], Table], quoted: str) -> Table:
     table = query(f"SELECT * FROM {quoted}")
     if not table.cut:
         return table
-    total, digest, size = 0, 0, Engine.max_rows
+    total = digest = 0
     while table.rows:
         for row in table.rows:
             text = repr(row).encode("utf-8", "backslashreplace")
             digest += int.from_bytes(hashlib.blake2b(text, digest_size=16).digest())
         total += len(table.rows)
-        table = query(f"SELECT * FROM {quoted} LIMIT {size} OFFSET {total}")
+        table = query(f"SELECT * FROM {quoted} LIMIT {Engine.max_rows} OFFSET {total}")
     if table.cut:
         raise DataError(f"the table {quoted} has a row that is too large to be compared")
     return Table(("rows",), ((f"{total} rows with the digest {digest:x}",),))

@@ -23,7 +23,7 @@ import re
 import shlex
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -56,7 +56,8 @@ from intercode.types import Score, Table, Task, TaskIssue
 _NO_ROWS = Table((), ())
 _DESCRIPTION = ("original_column_name", "column_name", "column_description", "value_description")
 _SUFFIXES = (".sqlite", ".sqlite3", ".db")
-_LARGE, _HEAD = 64 << 20, 1000
+_LARGE = 64 << 20
+_HEAD = 1000
 _NAME = r"(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<bare>[\w$]+))"
 _CREATE = re.compile(
     r"CREATE\s+(?:DATABASE|SCHEMA)\s+(?:/\*!\d+\s*IF NOT EXISTS\s*\*/\s*"
@@ -111,44 +112,61 @@ def read_databases(path: Path, root: Path | None = None) -> Databases:
         )
     if kind != "folder" and path.suffix not in _SUFFIXES:
         return Databases.of_scripts("mysql", _dumped(path, _text(path, root)))
-    entries = [Path(entry) for entry in listed(path)]
-    scripts = [file for file in entries if file.suffix == ".sql"]
-    folders = [
-        file for file in entries if not (file.suffix in _SUFFIXES or present(file) == "file")
-    ]
-    entries += [Path(inner) for folder in folders for inner in listed(folder)]
-    lost = [folder.name for folder in folders if not os.access(folder, os.R_OK | os.X_OK)]
-    files = [path] if kind == "file" else [file for file in entries if file.suffix in _SUFFIXES]
+    entries = [path] if kind == "file" else [*map(Path, listed(path))]
+    scripts = [entry for entry in entries if entry.suffix == ".sql"]
+    closed = []
+    for folder in [*entries]:
+        if folder.suffix not in _SUFFIXES and present(folder) != "file":
+            entries += map(Path, listed(folder))
+            if not os.access(folder, os.R_OK | os.X_OK):
+                closed.append(folder.name)
+    files = [entry for entry in entries if entry.suffix in _SUFFIXES]
     if scripts and files:
         raise UsageError(f"{path} holds both .sql and SQLite files; give one kind")
     if scripts:
-        named = _by_name(scripts)
-        texts = dict(read_entries(named, lambda name: (name, _text(named[name], root))))
-        left_out = (*lost, *(named.keys() - texts))
+        named, texts = _read_by_name(scripts, _text, root)
+        left_out = (*closed, *(named.keys() - texts))
         if not any(map(_is_mysqls, texts.values())):
-            whole = {name: (text,) for name, text in texts.items()}
+            whole = {name: [text] for name, text in texts.items()}
             return replace(Databases.of_scripts("portable", whole), left_out=left_out)
-        dumped: dict[str, tuple[str, ...]] = {}
+        dumped = {}
         for stem, text in texts.items():
-            file = named[stem]
-            for name, lines in _dumped(file, text).items():
-                if dumped.setdefault(name, lines) is not lines:
+            for name, lines in _dumped(named[stem], text).items():
+                if name in dumped:
                     raise UsageError(
-                        f"{file} creates the database {name}, and so does another file; "
+                        f"{named[stem]} creates the database {name}, and so does another file; "
                         "remove one of them"
                     )
+                dumped[name] = lines
         return replace(Databases.of_scripts("mysql", dumped), left_out=left_out)
-    if nested := [
-        file for file in files if path in (file, file.parent) or file.stem == file.parent.name
-    ]:
-        named = _by_name(sorted(nested))
-        digests = dict(read_entries(named, lambda name: (name, _file_digest(named[name], root))))
-        sound = {name: named[name] for name in digests}
-        left_out = (*lost, *(named.keys() - digests))
-        content = "\0".join(["sqlite", *digests, *digests.values()])
-        digest = hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        return Databases("sqlite", digest, files=sound, left_out=left_out)
-    raise UsageError(f"{path} holds no database: NAME.sql, NAME.sqlite or NAME/NAME.sqlite")
+    nested = []
+    for file in sorted(files):
+        if path in (file, file.parent) or file.stem == file.parent.name:
+            nested.append(file)
+    if not nested:
+        raise UsageError(f"{path} holds no database: NAME.sql, NAME.sqlite or NAME/NAME.sqlite")
+    named, digests = _read_by_name(nested, _file_digest, root)
+    content = "\0".join(["sqlite", *digests, *digests.values()])
+    digest = hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    left_out = (*closed, *(named.keys() - digests))
+    sound = {name: named[name] for name in digests}
+    return Databases("sqlite", digest, files=sound, left_out=left_out)
+
+
+def _read_by_name(
+    files: Iterable[Path], read: Callable[[Path, Path | None], str], root: Path | None
+) -> tuple[dict[str, Path], dict[str, str]]:
+    """Return the files by database name, and what `read` returns for those that can be read. The
+    suffix and the case do not count."""
+    by_name: dict[str, Path] = {}
+    for file in files:
+        if (other := by_name.setdefault(file.stem.lower(), file)) is not file:
+            raise UsageError(
+                f"{other} and {file} would both be the database {file.stem}; remove one of them"
+            )
+    files = by_name.values()
+    contents = dict(read_entries(files, lambda file: (file.stem, read(file, root))))
+    return {file.stem: file for file in files}, contents
 
 
 def _dumped(path: Path, text: str) -> dict[str, tuple[str, ...]]:
@@ -157,10 +175,11 @@ def _dumped(path: Path, text: str) -> dict[str, tuple[str, ...]]:
     databases = split_dump(text) or split_dump(text, path.stem)
     if not databases:
         raise UsageError(f"{path} contains no statement that creates a database")
-    if odd := [name for name in databases if "/" in name or "\0" in name]:
-        raise DataError(
-            f"{path}: the database name {odd[0]!r} is not a valid file name; rename the database"
-        )
+    for name in databases:
+        if "/" in name or "\0" in name:
+            raise DataError(
+                f"{path}: the database name {name!r} is not a valid file name; rename the database"
+            )
     return databases
 
 
@@ -178,42 +197,36 @@ def split_dump(text: str, default: str | None = None) -> dict[str, tuple[str, ..
     MariaDB lacks them, and accounts are dropped; data are unchanged.
     """
 
-    def beginning(name: str, charset: str = "") -> list[str]:
-        return [f"CREATE DATABASE {in_backticks(name)}{charset}", f"USE {in_backticks(name)}"]
-
     def adapt(schema: str) -> str:
         return _DEFINER.sub("", _FOREIGN_COLLATION.sub(_KNOWN_COLLATION, schema))
 
-    databases = {default: beginning(default)} if default else {}
+    databases: dict[str, list[str]] = {}
     settings: list[str] = []
     current = default
+
+    def begin(name: str, charset: str) -> None:
+        quoted = in_backticks(name)
+        databases.setdefault(
+            name, [f"CREATE DATABASE {quoted}{charset}", f"USE {quoted}", *settings]
+        )
+
+    if default:
+        begin(default, "")
     for statement in split_statements(_OF_MARIADB.sub("", text, count=1)):
         if match := _CREATE.match(statement) or _USE.match(statement):
             current = match["bare"] or match["quoted"].replace("``", "`")
-            charset = adapt(statement[match.end() :]) if match.re is _CREATE else ""
-            databases.setdefault(current, [*beginning(current, charset), *settings])
+            begin(current, adapt(statement[match.end() :]))
         elif _DROPPED.match(statement):
             continue
-        elif current is None:
-            settings += [adapt(statement)] if _SETTING.match(statement) else []
-        else:
+        elif current is not None:
             databases[current].append(statement if _DATA.match(statement) else adapt(statement))
+        elif _SETTING.match(statement):
+            settings.append(adapt(statement))
     return {name: tuple(lines) for name, lines in databases.items() if len(lines) > 2}
 
 
 def in_backticks(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def _by_name(files: list[Path]) -> dict[str, Path]:
-    """Return the files by database name. The suffix and the case do not count."""
-    by_name: dict[str, Path] = {}
-    for file in files:
-        if (other := by_name.setdefault(file.stem.lower(), file)) is not file:
-            raise UsageError(
-                f"{other} and {file} would both be the database {file.stem}; remove one of them"
-            )
-    return {file.stem: file for file in by_name.values()}
 
 
 def _file_digest(file: Path, root: Path | None) -> str:
@@ -223,7 +236,8 @@ def _file_digest(file: Path, root: Path | None) -> str:
     Raises `DataError` if the last changes are still in a log or journal next to the file.
     """
     try:
-        for log in (file.with_name(file.name + ending) for ending in ("-wal", "-journal")):
+        for ending in ("-wal", "-journal"):
+            log = file.with_name(file.name + ending)
             if present(log) and log.stat().st_size > 0:
                 command = f"sqlite3 {shlex.quote(str(file))} 'PRAGMA wal_checkpoint(TRUNCATE)'"
                 raise DataError(
@@ -266,16 +280,17 @@ class DatabaseSet:
     make_variant: Callable[[], Engine] | None
     robust: bool
     digest: str
-    descriptions: Mapping[str, str] = field(default_factory=dict)
+    descriptions: dict[str, str] = field(default_factory=dict)
     """By database, what `database_description/` says of its columns."""
-    documents: Mapping[str, Documents] = field(default_factory=dict)
+    documents: dict[str, Documents] = field(default_factory=dict)
     """By database, what an agent may look up."""
 
     def facts(self) -> dict[str, Any]:
         """Return what determines results: the databases' content and the server."""
         with self.make_engine() as engine:
-            server, machine = engine.facts(), engine.machine_facts()
-        userland = {key: server[key] for key in ("engine", "version")}
+            server = engine.facts()
+            machine = engine.sandbox.machine_facts()
+        userland = {"engine": server["engine"], "version": server["version"]}
         return {"template": self.digest, "userland": userland, "server": server, **machine}
 
 
@@ -303,16 +318,15 @@ def prepare_databases(data: DataSet, options: SqlOptions, *, paper: bool) -> Dat
         with make_engine() as first:
             for task in data.tasks:
                 with contextlib.suppress(DataError):
-                    named[database(task, first)].update(
-                        *(literals(gold, first.dialect) for gold in task.golds)
-                    )
-            variants = variant_databases(first, content, named)
-            make_variant = engine_maker(options.engine, variants)
-    described = {name: read_descriptions(file.parent) for name, file in content.files.items()}
-    documents = {name: read_documents(file.parent, name) for name, file in content.files.items()}
-    return DatabaseSet(
-        make_engine, make_variant, options.robust, content.digest, described, documents
-    )
+                    db = database(task, first)
+                    for gold in task.golds:
+                        named[db] |= literals(gold, first.dialect)
+            make_variant = engine_maker(options.engine, variant_databases(first, content, named))
+    databases = DatabaseSet(make_engine, make_variant, options.robust, content.digest)
+    for name, file in content.files.items():
+        databases.descriptions[name] = read_descriptions(file.parent)
+        databases.documents[name] = read_documents(file.parent, name)
+    return databases
 
 
 def read_descriptions(folder: Path) -> str:
@@ -336,8 +350,7 @@ def database(task: Task, engine: Engine) -> str:
     tables of each `db_id` (as BIRD's mini-dev does). Raises `DataError` if there is no such
     database."""
     named = task.extra.get("db") or task.extra.get("db_id")
-    is_only = len(engine.databases) == 1 and not engine.left_out
-    if is_only and task.extra.get("db") is None:
+    if len(engine.databases) == 1 and not engine.left_out and task.extra.get("db") is None:
         return engine.databases[0]
     if named is None:
         raise DataError(
@@ -412,19 +425,6 @@ class Gold:
             return Score(0.0, False, {**score.parts, "changes": 0.0}, rule=rule)
         return replace(score, parts={**score.parts, "changes": 1.0})
 
-    def compared(
-        self, answer: Table | None, content: Content | None
-    ) -> tuple[Table | None, Table | None, Order]:
-        """Return the agent's rows, the gold's, and their order: those of the answers, or, where the
-        gold writes, those of the first table that differs."""
-        if self.content is None:
-            return answer, self.table, self.order
-        _, name = first_difference(content, self.content)
-        if content is None or name is None:
-            return None, None, self.order
-        rows = self.content.tables[name]
-        return content.tables[name], rows, free(rows)
-
 
 _SEVERAL = re.compile(r"one statement at a time|error in your SQL syntax")
 """Matches what SQLite and MariaDB answer to several statements at once, of which they execute
@@ -436,11 +436,16 @@ def run_in_turn(run: Callable[..., Answer], text: str, *, seconds: float) -> Ans
     the last one's answer. Together they may take `seconds`."""
     until = time.monotonic() + seconds
     answer = run(text, seconds=seconds)
-    statements = list(split_statements(text)) if _SEVERAL.search(answer.error or "") else []
-    for statement in statements if len(statements) > 1 else ():
-        if (left := until - time.monotonic()) <= 0:
+    if not _SEVERAL.search(answer.error or ""):
+        return answer
+    statements = [*split_statements(text)]
+    if len(statements) < 2:
+        return answer
+    for statement in statements:
+        seconds = until - time.monotonic()
+        if seconds <= 0:
             return Answer(error="interrupted", timed_out=True)
-        answer = run(statement, seconds=left)
+        answer = run(statement, seconds=seconds)
         if answer.error is not None or answer.timed_out:
             break
     return answer
@@ -473,13 +478,14 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
         db = database(task, engine)
         engine.open(db)
         set_up(engine, task)
-        statements = list(split_statements(task.gold)) or [task.gold]
+        statements = [*split_statements(task.gold)] or [task.gold]
         run: Callable[..., Answer] = partial(engine.run_gold, db)
         before = content = None
         if texts_in(task, "preprocess_sql"):
             run = engine.run
         if any(kind_of(statement) == "editing" for statement in statements):
-            run, before = engine.run, read_content(engine, db, task.gold)
+            run = engine.run
+            before = read_content(engine, db, task.gold)
         answer = run_in_turn(run, task.gold, seconds=READ_SECONDS)
         if before is not None and not answer.error:
             content = read_content(engine, db, task.gold)
@@ -489,13 +495,17 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
                     "keys, indexes, triggers, routines), so any answer would be right"
                 )
         last = task.gold if len(statements) == 1 else statements[-1]
-        order, counts = ordering(last, engine.dialect), task.extra.get("order_counts")
+        order = ordering(last, engine.dialect)
+        counts = task.extra.get("order_counts")
         if answer.table is None or counts is False or kind_of(last) == "editing":
             return Gold(answer, free(answer.table or _NO_ROWS), content)
         if counts and order.free:
             return Gold(answer, strict(answer.table), content)
-        derived = (run(statement, seconds=READ_SECONDS).table for statement in order.derived)
-        full = next((table for table in derived if table is not None), None)
+        full = None
+        for statement in order.derived:
+            full = run(statement, seconds=READ_SECONDS).table
+            if full is not None:
+                break
         return Gold(answer, order_of(answer.table, order, full), content)
 
     return blame_gold(execute, task.gold)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from datetime import date, timedelta
 from typing import NamedTuple
 
@@ -50,18 +50,19 @@ class Dialect:
     foreign keys."""
     creation: Callable[[Query, str], Creation]
     """Queries the server and returns the statements that create the named database."""
-    mark: str = field(default='"', kw_only=True)
+    _: KW_ONLY
+    mark: str = '"'
     """The character around a quoted name."""
-    insert: str = field(default="INSERT OR IGNORE", kw_only=True)
+    insert: str = "INSERT OR IGNORE"
     """The beginning of an INSERT that skips rows with an existing key."""
-    write_text: Callable[[str], str] = field(default=write_standard_text, kw_only=True)
+    write_text: Callable[[str], str] = write_standard_text
     """Returns a text as a literal."""
-    indexes: str = field(default="", kw_only=True)
+    indexes: str = ""
     """Selects table, index name and column for all other indexes; "" if they are not compared."""
-    texts: str = field(default="", kw_only=True)
+    texts: str = ""
     """Selects kind, table or name, and text of what is compared by its text: triggers, routines,
     indexes with a condition or an expression; "" if there is nothing."""
-    texts_in_marks: bool = field(default=False, kw_only=True)
+    texts_in_marks: bool = False
     """A quoted name is a text if there is no such column."""
 
     def quote(self, name: str) -> str:
@@ -81,13 +82,18 @@ class Dialect:
             return "NULL" if math.isnan(value) else repr(value).replace("inf", "9e999")
         if isinstance(value, timedelta):
             return f"'{format_time(value)}'"
-        return f"'{value}'" if isinstance(value, date) else str(value)
+        if isinstance(value, date):
+            return f"'{value}'"
+        return str(value)
 
 
 def format_time(span: timedelta) -> str:
     """Return a TIME as MySQL writes it: hours may exceed 24 and be negative; a fraction is written
     only if there is one."""
-    sign, span = ("-", -span) if span < timedelta(0) else ("", span)
+    sign = "-" if span < timedelta(0) else ""
+    span = abs(span)
     seconds = span.days * 86400 + span.seconds
-    fraction = f".{span.microseconds:06}" if span.microseconds else ""
-    return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
+    text = f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    if span.microseconds:
+        text += f".{span.microseconds:06}"
+    return text

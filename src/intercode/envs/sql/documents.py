@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +29,12 @@ ASK_COST, BASE_BUDGET, _LONGEST_REPLY = 2, 12, 400
 def read_documents(folder: Path, name: str) -> Documents:
     """Return the documents of a database; a file that is missing has none, and one that cannot be
     read is left out with a warning."""
-    documents = dict[str, dict[str, str]]()
-    readers: dict[str, tuple[str, Callable[[str], dict[str, str]]]] = {
-        "schema": ("schema.txt", lambda text: {"": text}),
-        "meaning": ("column_meaning_base.json", _meanings),
-        "knowledge": ("kb.jsonl", _knowledge),
-    }
-    for word, (ending, read) in readers.items():
+    documents = {}
+    for word, ending, read in (
+        ("schema", "schema.txt", _schema),
+        ("meaning", "column_meaning_base.json", _meanings),
+        ("knowledge", "kb.jsonl", _knowledge),
+    ):
         file = folder / f"{name}_{ending}"
         if not present(file):
             continue
@@ -46,22 +45,28 @@ def read_documents(folder: Path, name: str) -> Documents:
     return documents
 
 
+def _schema(text: str) -> dict[str, str]:
+    return {"": text}
+
+
 def _meanings(text: str) -> dict[str, str]:
     """Return the meanings by TABLE.COLUMN; the keys of the file are `db|table|column`."""
-    return {
-        ".".join(key.split("|")[1:]): meaning if isinstance(meaning, str) else json.dumps(meaning)
-        for key, meaning in json.loads(text).items()
-    }
+    meanings = {}
+    for key, meaning in json.loads(text).items():
+        if not isinstance(meaning, str):
+            meaning = json.dumps(meaning)
+        meanings[".".join(key.split("|")[1:])] = meaning
+    return meanings
 
 
 def _knowledge(text: str) -> dict[str, str]:
-    entries = [json.loads(line) for line in text.splitlines() if line.strip()]
-    return {
-        f"{entry['id']}|{entry['knowledge']}": "\n".join(
-            str(entry[key]) for key in ("description", "definition") if entry.get(key)
-        )
-        for entry in entries
-    }
+    knowledge = {}
+    for line in text.splitlines():
+        if line.strip():
+            entry = json.loads(line)
+            texts = filter(None, map(entry.get, ("description", "definition")))
+            knowledge[f"{entry['id']}|{entry['knowledge']}"] = "\n".join(map(str, texts))
+    return knowledge
 
 
 def document_of(documents: Documents, task: Task, word: str, name: str) -> str | None:
@@ -69,15 +74,19 @@ def document_of(documents: Documents, task: Task, word: str, name: str) -> str |
     there is none of that name. Case and spaces do not matter."""
     texts = documents.get(word, {})
     if word == "knowledge":
-        hidden = {str(entry) for entry in task.extra.get("hidden_knowledge") or ()}
-        named = {key.partition("|"): text for key, text in texts.items()}
-        texts = {title: text for (id, _, title), text in named.items() if id not in hidden}
+        hidden = [*map(str, task.extra.get("hidden_knowledge") or ())]
+        shown = {}
+        for key, text in texts.items():
+            number, _, title = key.partition("|")
+            if number not in hidden:
+                shown[title] = text
+        texts = shown
     if not name:
         return texts.get("", "\n".join(texts) or None)
-    wanted = "".join(name.lower().split())
-    return next(
-        (text for title, text in texts.items() if "".join(title.lower().split()) == wanted), None
-    )
+    for title, text in texts.items():
+        if "".join(title.lower().split()) == "".join(name.lower().split()):
+            return text
+    return None
 
 
 def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str, Any]:
@@ -85,16 +94,24 @@ def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str
     second phase. `converted` is the record as one of LiveSQLBench."""
     ambiguous = record.get("user_query_ambiguity") or {}
     unknown = record.get("knowledge_ambiguity") or []
-    entries = [
+    facets = []
+    for entry in (
         *(ambiguous.get("critical_ambiguity") or ()),
         *(ambiguous.get("non_critical_ambiguity") or ()),
         *unknown,
-    ]
-    facets = [
-        _facet(entry)
-        for entry in entries
-        if stems(str(entry.get("term", ""))) and entry.get("sql_snippet")
-    ]
+    ):
+        term = str(entry.get("term", ""))
+        snippet = entry.get("sql_snippet")
+        if stems(term) and snippet:
+            # the term, or one of its longer words, asks for it
+            words = [word for word in term.replace("_", " ").split() if len(word) > 3]
+            facets.append(
+                {
+                    "name": term,
+                    "asks": [term, *words],
+                    "reply": f"By {term!r} I mean this: {snippet}"[:_LONGEST_REPLY],
+                }
+            )
     follow_up = record.get("follow_up") or {}
     second = {
         "query": follow_up.get("query"),
@@ -112,11 +129,3 @@ def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str
         "hidden_knowledge": [entry.get("deleted_knowledge") for entry in unknown],
         "follow_up": second if second["gold"] else None,
     }
-
-
-def _facet(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facet of an ambiguity: its term, or one of the longer words of it, asks for it."""
-    term = str(entry["term"])
-    words = [word for word in term.replace("_", " ").split() if len(word) > 3]
-    reply = f"By {term!r} I mean this: {entry['sql_snippet']}"
-    return {"name": term, "asks": [term, *words], "reply": reply[:_LONGEST_REPLY]}

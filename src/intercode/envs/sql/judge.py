@@ -8,7 +8,6 @@ from contextlib import suppress
 from pkgutil import resolve_name
 from typing import Any
 
-from intercode.env import GoldRun, shorten_text
 from intercode.envs.gold import GoldCache, Key
 from intercode.envs.judges import Attempt
 from intercode.envs.judges.outcome import (
@@ -18,13 +17,13 @@ from intercode.envs.judges.outcome import (
     on_other_data,
 )
 from intercode.envs.rewards import call_reward
-from intercode.envs.sql.compare import Row, difference
-from intercode.envs.sql.content import Content, read_content
+from intercode.envs.sql.compare import Row, difference, free
+from intercode.envs.sql.content import Content, first_difference, read_content
 from intercode.envs.sql.databases import Gold, database, execute_gold
 from intercode.envs.sql.engines import Answer
 from intercode.envs.sql.world import SqlWorld
 from intercode.errors import DataError
-from intercode.types import Score, Table, Task, View
+from intercode.types import GoldRun, Score, Table, Task, View, shorten_text
 
 Reward = str | Callable[[Table | None, Table | None, Task], Score]
 Seen = tuple[Answer, Content | None]
@@ -62,24 +61,23 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
         gold = execute_gold(world.engine, task)
         written = gold.content is not None and self._exact
         if first and self._reward in ("exact", "bird") and gold.table is None and not written:
-            writes = "the gold writes, which only the reward exact compares"
-            why = "; ".join(gold.faults) or writes
+            why = "; ".join(gold.faults)
+            why = why or "the gold writes, which only the reward exact compares"
             raise DataError(f"task {task.id}: {why}; see `intercode check`")
         return gold
 
     def look(self, world: SqlWorld, attempt: Attempt) -> Seen:
-        golds = [
-            (gold, posed.gold)
-            for posed in self.tasks_of(attempt.task)
-            if (gold := self.find(world, posed, attempt.task))
-        ]
-        expected = [gold.content.catalog for gold, _ in golds if gold.content is not None]
-        content = None
-        if expected and self._exact:
-            written = "\n".join(text for _, text in golds)
+        catalogs, texts, content = [], [], None
+        for posed in self.tasks_of(attempt.task):
+            gold = self.find(world, posed, attempt.task)
+            if gold is not None:
+                texts.append(posed.gold)
+                if gold.content is not None:
+                    catalogs.append(gold.content.catalog)
+        if catalogs and self._exact:
             with suppress(DataError):  # the agent's own view, or the whole database, is broken
                 db = database(attempt.task, world.engine)
-                content = read_content(world.engine, db, written, expected)
+                content = read_content(world.engine, db, "\n".join(texts), catalogs)
         return world.answer, content
 
     def compare(self, world: SqlWorld, agent: Seen, gold: Gold, task: Task) -> Score:
@@ -98,18 +96,16 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
         return self._robust or self.must_hold_twice(task)
 
     def join(self, score: Score, again: Score, task: Task) -> Score:
-        solved = again.success or not self.must_hold_twice(task)
-        return Score(
-            score.reward if solved else 0.0,
-            solved,
-            {**score.parts, "robust": float(again.success)},
-            rule=score.rule if solved else on_other_data(again.rule),
-        )
+        parts = {**score.parts, "robust": float(again.success)}
+        if again.success or not self.must_hold_twice(task):
+            return Score(score.reward, True, parts, rule=score.rule)
+        return Score(0.0, False, parts, rule=on_other_data(again.rule))
 
     def no_value(self, world: SqlWorld, task: Task) -> str:
-        golds = [self.find(world, posed, task) for posed in self.tasks_of(task)]
-        if self._exact and any(gold and gold.content is not None for gold in golds):
-            return "the gold writes, and to read what was written ends the agent's session"
+        for posed in self.tasks_of(task):
+            gold = self.find(world, posed, task)
+            if self._exact and gold is not None and gold.content is not None:
+                return "the gold writes, and to read what was written ends the agent's session"
         return super().no_value(world, task)
 
     def show(
@@ -131,39 +127,41 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
         shown = again if again and not score.success else first
         gold = self.gold(shown.world, self.tasks_of(shown.task)[0])
         answer, content = shown.agent
-        right = {
-            "rows": (
-                parts.get("rows", parts.get("iou", 1.0)) == 1
-                and not (answer.table and answer.table.cut)
-            ),
-            "order": parts.get("columns", 1.0) < 1 or parts.get("order", 1.0) == 1,
-            "changes": parts.get("changes", 1.0) == 1,
-            "robust": parts.get("robust", 1.0) == 1,
-        }
-        failed = [name for name, holds in right.items() if not holds]
+        failed = []
+        is_cut = answer.table is not None and answer.table.cut
+        if is_cut or parts.get("rows", parts.get("iou", 1.0)) != 1:
+            failed.append("rows")
+        if parts.get("columns", 1.0) >= 1 and parts.get("order", 1.0) != 1:
+            failed.append("order")
+        failed += [name for name in ("changes", "robust") if parts.get(name, 1.0) != 1]
         if shown is not first:
             failed = ["robust"]
         elif answer.error is not None and gold.content is None:
             failed = ["error"]
-        report: dict[str, Any] = {
-            "failed": failed,
-            **({"rule": score.rule} if score.rule else {}),
-            "agent": _answer_json(answer),
-            "gold": _answer_json(gold.answer),
-        }
-        agent_rows, gold_rows, order = gold.compared(answer.table, content)
-        if agent_rows is not None and gold_rows is not None:
-            sides = zip(
-                difference(agent_rows, gold_rows, order),
-                (("missing", "gold", gold_rows), ("extra", "agent", agent_rows)),
-                strict=True,
-            )
-            for places, (name, side, table) in sides:
-                rows = [table.rows[place] for place in places[:_DIFFERENT]]
-                report[name] = _rows_json(rows, _DIFFERENCE_BYTES)
-                if gold.content is None:
-                    listed = len(report[side]["rows"])
-                    report[side]["unmatched"] = [place for place in places if place < listed]
+        report: dict[str, Any] = {"failed": failed}
+        if score.rule:
+            report["rule"] = score.rule
+        report |= {"agent": _answer_json(answer), "gold": _answer_json(gold.answer)}
+        agent_rows, gold_rows, order = answer.table, gold.table, gold.order
+        if gold.content is not None:
+            _, name = first_difference(content, gold.content)
+            if content is None or name is None:
+                return report
+            agent_rows = content.tables[name]
+            gold_rows = gold.content.tables[name]
+            order = free(gold_rows)
+        if agent_rows is None or gold_rows is None:
+            return report
+        missing, extra = difference(agent_rows, gold_rows, order)
+        for name, side, table, places in (
+            ("missing", "gold", gold_rows, missing),
+            ("extra", "agent", agent_rows, extra),
+        ):
+            rows = [table.rows[place] for place in places[:_DIFFERENT]]
+            report[name] = _rows_json(rows, _DIFFERENCE_BYTES)
+            if gold.content is None:
+                count = len(report[side]["rows"])
+                report[side]["unmatched"] = [place for place in places if place < count]
         return report
 
     def examine(self, world: SqlWorld, task: Task) -> GoldRun:
@@ -180,9 +178,8 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
                 return self._exact and gold.score(agent.table, agent.content).success
 
             faults += not_general(golds, golds[0].evidence == golds[-1].evidence, passes)
-            faults += [
-                f"on the variant data: {fault}" for gold in golds[1:] for fault in gold.faults
-            ]
+            for gold in golds[1:]:
+                faults += [f"on the variant data: {fault}" for fault in gold.faults]
         summary = "\n".join(
             str(list(gold.table.rows) if gold.table else gold.answer.error) for gold in golds
         )
@@ -191,36 +188,30 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
 
 def _answer_json(answer: Answer) -> dict[str, Any]:
     if answer.table is None:
-        return (
-            {"rows": []}
-            if answer.error is None
-            else {"error": shorten_text(answer.error), "rows": []}
-        )
+        if answer.error is None:
+            return {"rows": []}
+        return {"error": shorten_text(answer.error), "rows": []}
     names = _rows_json([answer.table.columns], _TABLE_BYTES)
     rows = _rows_json(answer.table.rows[:_ROWS], _TABLE_BYTES)
-    report = {"columns": names[0] if names else [], "rows": rows}
-    return (
-        report
-        if len(rows) == len(answer.table.rows)
-        else {**report, "rows_total": len(answer.table.rows)}
-    )
+    report: dict[str, Any] = {"columns": names[0] if names else [], "rows": rows}
+    if len(rows) < len(answer.table.rows):
+        report["rows_total"] = len(answer.table.rows)
+    return report
 
 
 def _rows_json(rows: Iterable[Row], size: int) -> list[list[Any]]:
     """Return as many of the first rows as fit into `size` bytes: numbers and NULL unchanged, other
     values as text."""
-    listed: list[list[Any]] = []
+    encoded: list[list[Any]] = []
     for row in rows:
-        values = [
-            (
-                value
-                if value is None or (isinstance(value, int | float) and abs(value) < float("inf"))
-                else _TEXT.shorten(shorten_text(str(value)))[0]
-            )
-            for value in row
-        ]
+        values = []
+        for value in row:
+            is_number = isinstance(value, int | float) and abs(value) < float("inf")
+            if value is not None and not is_number:
+                value = _TEXT.shorten(shorten_text(str(value)))[0]
+            values.append(value)
         size -= len(json.dumps(values))
         if size < 0:
             break
-        listed.append(values)
-    return listed
+        encoded.append(values)
+    return encoded

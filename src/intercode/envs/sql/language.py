@@ -35,7 +35,7 @@ _SUBMITS = re.compile(r"(?:;|(?<!,)(?<!\bBY)(?<!\bFROM)\n)\s*submit\s*;?\s*\Z", 
 
 def kind_of(action: str) -> Kind:
     """Classify a statement: "editing" data, "exploring" the schema, or "querying"."""
-    statement = _LEADING.sub("", action, count=1)
+    statement = _LEADING.sub("", action)
     if _EDITS.match(statement):
         return "editing"
     return "exploring" if _LOOKS.match(statement) else "querying"
@@ -43,7 +43,7 @@ def kind_of(action: str) -> Kind:
 
 def is_code(text: str) -> bool:
     """Return whether a text begins as a statement does."""
-    return bool(_STATEMENT.match(_LEADING.sub("", text, count=1)))
+    return bool(_STATEMENT.match(_LEADING.sub("", text)))
 
 
 def without_submit(statement: str) -> str:

@@ -15,6 +15,7 @@ Other fields are unchanged.
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from intercode.envs.sql.databases import in_backticks
 from intercode.envs.sql.dialect import write_standard_text
@@ -26,14 +27,6 @@ _CHANGES = {"INSERT", "UPDATE", "DELETE"}
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
-def _read_bird(record: Record) -> Record:
-    return _renamed(record, question_id="id", question="query", SQL="gold")
-
-
-def _read_spider(record: Record) -> Record:
-    return _renamed(record, question="query", query="gold")
-
-
 def _read_sparc(record: Record) -> Record:
     final = record["final"]
     converted = _renamed(record, database_id="db")
@@ -43,27 +36,26 @@ def _read_sparc(record: Record) -> Record:
 def _read_livesqlbench(record: Record) -> Record:
     converted = _renamed(record, instance_id="id", selected_database="db", sol_sql="gold")
     converted["order_counts"] = (record.get("conditions") or {}).get("order")
-    return read_interact(record, converted) if record.get("amb_user_query") else converted
+    if record.get("amb_user_query"):
+        return read_interact(record, converted)
+    return converted
 
 
 def _read_dbbench(record: Record) -> Record:
     """As in the set's harness, all columns are texts."""
-    name, info = in_backticks(record["table"]["table_name"]), record["table"]["table_info"]
+    name = in_backticks(record["table"]["table_name"])
+    info = record["table"]["table_info"]
     columns = " TEXT, ".join(in_backticks(column["name"]) for column in info["columns"])
-    rows = "), (".join(", ".join(map(_literal, row)) for row in info["rows"])
-    kinds = [record["type"]] if isinstance(record["type"], str) else record["type"]
-    answers = _CHANGES.isdisjoint(kinds)
+    rows = [f"({', '.join(map(_literal, row))})" for row in info["rows"]]
     table = [f"CREATE TABLE {name} ({columns} TEXT)"]
     if rows:
-        table.append(f"INSERT INTO {name} VALUES ({rows})")
-    return {
-        **record,
-        "query": f"{record['description']}\n\n{record['add_description']}",
-        "golds": _returning(record["label"]) if answers else [record["sql"]["query"]],
-        "golds_are": "forms" if answers else None,
-        "preprocess_sql": table,
-        "table": None,
-    }
+        table.append(f"INSERT INTO {name} VALUES {', '.join(rows)}")
+    query = f"{record['description']}\n\n{record['add_description']}"
+    converted = {**record, "query": query, "preprocess_sql": table, "table": None}
+    kinds = [record["type"]] if isinstance(record["type"], str) else record["type"]
+    if _CHANGES.isdisjoint(kinds):
+        return {**converted, "golds": _returning(record["label"]), "golds_are": "forms"}
+    return {**converted, "golds": [record["sql"]["query"]], "golds_are": None}
 
 
 def _literal(value: object) -> str:
@@ -71,7 +63,9 @@ def _literal(value: object) -> str:
     if value is None:
         return "NULL"
     text = str(value)
-    return f"CAST(X'{text.encode().hex()}' AS CHAR)" if "\\" in text else write_standard_text(text)
+    if "\\" in text:
+        return f"CAST(X'{text.encode().hex()}' AS CHAR)"
+    return write_standard_text(text)
 
 
 def _returning(label: object) -> list[str]:
@@ -79,12 +73,12 @@ def _returning(label: object) -> list[str]:
     texts and, if they are numbers, as numbers; several in a column and in a row."""
     if not isinstance(label, list) or not label:
         raise DataError(f"its label is {label!r:.60}, which no rows of one column can be")
-    texts, golds = list(map(str, label)), []
+    golds = []
+    texts = [*map(str, label)]
     numbers = [text if _NUMBER.fullmatch(text) else _literal(text) for text in texts]
-    forms = [list(map(_literal, texts)), numbers]
-    for form in forms:
+    for form in ([*map(_literal, texts)], numbers):
         golds += ["SELECT " + " UNION ALL SELECT ".join(form), "SELECT " + ", ".join(form)]
-    return list(dict.fromkeys(golds))
+    return [*dict.fromkeys(golds)]
 
 
 def _renamed(record: Record, **names: str) -> Record:
@@ -92,8 +86,11 @@ def _renamed(record: Record, **names: str) -> Record:
 
 
 LAYOUTS: tuple[Layout, ...] = (
-    (("question", "SQL", "db_id"), _read_bird),
-    (("question", "query", "db_id"), _read_spider),
+    (
+        ("question", "SQL", "db_id"),
+        partial(_renamed, question_id="id", question="query", SQL="gold"),
+    ),
+    (("question", "query", "db_id"), partial(_renamed, question="query", query="gold")),
     (("database_id", "interaction", "final"), _read_sparc),
     (("instance_id", "selected_database", "sol_sql"), _read_livesqlbench),
     (("description", "add_description", "table", "label", "type"), _read_dbbench),

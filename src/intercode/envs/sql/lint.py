@@ -66,7 +66,8 @@ def lint(task: Task) -> Iterator[TaskIssue]:
     if "golds_are" in task.extra:
         return
     query = _HINT.sub(" ", task.query)
-    gold, explained = task.gold, f"{task.gold} {task.extra.get('evidence') or ''}"
+    gold = task.gold
+    explained = f"{gold} {task.extra.get('evidence') or ''}"
     yield from unheeded(_CUES, query, gold)
     span = re.search(r"\b(oldest|latest|youngest) to\b|\bfrom the\b", query, re.IGNORECASE)
     for cue, opposite in () if span else _OPPOSITES:
@@ -76,36 +77,36 @@ def lint(task: Task) -> Iterator[TaskIssue]:
             yield disagrees(f"query says {word[0]!r}, but the gold takes the opposite ({taken[0]})")
     # A number may be counted, or read from a column of that name.
     match = re.search(r"\bhow many (?:\w+ )??(\w{3})\w*\b", query, re.IGNORECASE)
-    counted = r"\bcount\b|\bsum\b|\bavg\b|max|min|num|total|amount|quantity|capacity|size|iif|case"
-    if match and not re.search(rf"{counted}|select.*{match[1]}.* from", gold, re.IGNORECASE):
+    if match and not re.search(
+        r"\bcount\b|\bsum\b|\bavg\b|max|min|num|total|amount|quantity|capacity|size|iif|case"
+        rf"|select.*{match[1]}.* from",
+        gold,
+        re.IGNORECASE,
+    ):
         yield disagrees(f"query says {match[0]!r}, but the gold has no count")
     values = re.sub(r"[%_\s]", "", explained).lower()
     for value in quoted(query):
         if re.sub(r"[%_\s.,!?]+$|[%_\s]", "", value).lower() not in values:
             yield disagrees(f"query quotes {value!r}, which the gold does not contain")
     for number in numbers(query):
-        if (
-            number > 1
-            and not named(number, explained)
-            and not (number > 99 and f"{number:g}" in values)
-        ):
+        is_part = number > 99 and f"{number:g}" in values
+        if number > 1 and not is_part and not named(number, explained):
             yield disagrees(f"query names the number {number:g}, which the gold does not contain")
-    statements = list(split_statements(gold)) or [gold]
-    readable = [
-        dialect
-        for dialect in dialects()
-        if all(parse_statement(statement, dialect) is not None for statement in statements)
-    ]
+    statements = [*split_statements(gold)] or [gold]
+    readable = []
+    for dialect in dialects():
+        if all(parse_statement(statement, dialect) is not None for statement in statements):
+            readable.append(dialect)
     if not readable:
         yield TaskIssue("gold is not SQL that can be parsed")
     elif changing := _changing(gold, readable):
         yield TaskIssue(f"the answer depends on the moment or on chance ({changing})", "unstable")
     elif _CONSTANT.match(gold):
         yield TaskIssue("the gold takes nothing from any table: it is a constant", "by_luck")
-    elif (
-        _LIMIT.search(gold) and (order := ordering(gold, readable[0])).limited and not order.ordered
-    ):
-        yield TaskIssue("LIMIT without ORDER BY returns arbitrary rows", "unstable")
+    elif _LIMIT.search(gold):
+        order = ordering(gold, readable[0])
+        if order.limited and not order.ordered:
+            yield TaskIssue("LIMIT without ORDER BY returns arbitrary rows", "unstable")
 
 
 def _changing(gold: str, readable: Sequence[Dialect]) -> str | None:
@@ -113,21 +114,20 @@ def _changing(gold: str, readable: Sequence[Dialect]) -> str | None:
     one of the dialects."""
     from sqlglot import exp
 
-    changing, alone, of_moments = (
-        names.split() for names in (_CHANGING, _CHANGING_ALONE, _OF_MOMENTS)
-    )
     for dialect in readable:
         query = parse_statement(gold, dialect)
         for call in query.find_all(exp.Func) if query is not None else ():
-            anonymous = isinstance(call, exp.Anonymous)
-            name = (call.name if anonymous else call.sql_name()).upper()
-            arguments = call.expressions if anonymous else [*filter(None, call.args.values())]
-            texts = [
-                text
+            if isinstance(call, exp.Anonymous):
+                name = call.name.upper()
+                arguments = call.expressions
+            else:
+                name = call.sql_name().upper()
+                arguments = [*filter(None, call.args.values())]
+            now = name in _OF_MOMENTS.split() and any(
+                text.name.lower() == "now" and text.args.get("quoted", True)
                 for text in call.find_all(exp.Literal, exp.Identifier)
-                if text.args.get("quoted", True)
-            ]
-            now = name in of_moments and any(text.name.lower() == "now" for text in texts)
-            if now or name in changing or (name in alone and not arguments):
+            )
+            alone = name in _CHANGING_ALONE.split() and not arguments
+            if now or alone or name in _CHANGING.split():
                 return call.sql(dialect.name)
     return None

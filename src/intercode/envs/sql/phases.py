@@ -27,15 +27,19 @@ def follow_up_of(task: Task) -> Task | None:
         return None
     if not isinstance(record, Mapping):
         raise DataError(f"task {task.id}: the field {FOLLOW_UP!r} is not an object")
-    fields = dict(record)
-    query, gold, golds = (fields.pop(name, None) for name in ("query", "gold", "golds"))
-    first = gold if isinstance(gold, list) else [gold] if gold else []
-    seconds = [list(first), *([text] for text in golds or ())]
-    texts = [query, *(text for second in seconds for text in second)]
-    if not first or not all(isinstance(text, str) and text for text in texts):
+    fields = {**record}
+    query = fields.pop("query", None)
+    gold = fields.pop("gold", None)
+    golds = fields.pop("golds", None) or ()
+    if not isinstance(gold, list):
+        gold = [gold]
+    texts = [query, *gold, *golds]
+    if not gold or not all(isinstance(text, str) and text for text in texts):
         raise DataError(f"task {task.id}: {FOLLOW_UP!r} needs texts in 'query' and 'gold'")
     inherited = {name: value for name, value in task.extra.items() if name not in _OF_FIRST}
     between = LANGUAGE.between
-    whole = [between.join((gold, *second)) for second in seconds for gold in task.golds]
+    whole = []
+    for second in (between.join(gold), *golds):
+        whole += [f"{first}{between}{second}" for first in task.golds]
     extra = {**inherited, FIRST_GOLD: task.gold, **fields}
     return replace(task, query=query, gold=whole[0], golds=tuple(whole), extra=extra)

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from intercode.env import GoldRun
 from intercode.envs.gold import NO_GOLD
 from intercode.envs.judges import Attempt, Ruling
 from intercode.envs.sql import test_cases_guest
@@ -26,13 +24,19 @@ from intercode.envs.sql.phases import FIRST_GOLD
 from intercode.envs.sql.text import split_statements
 from intercode.envs.sql.world import SqlWorld
 from intercode.errors import DataError
-from intercode.types import Score, Task
+from intercode.types import GoldRun, Score, Task
 from intercode_sandbox.base import Sandbox
 from intercode_sandbox.host import guest_python
-from intercode_sandbox.pod import usual_provider
 
 TEST_CASES = "test_cases"
 TESTED = "Your last action before `submit` is tested, on an untouched copy of the database."
+
+
+_PASSED = "all tests passed"
+
+
+def _faults(reasons: list[str]) -> list[str]:
+    return [f"test {at}: {why}" for at, why in enumerate(reasons, start=1) if why]
 
 
 class TestCasesJudge:
@@ -50,14 +54,15 @@ class TestCasesJudge:
             raise DataError(f"task {task.id}: its {TEST_CASES} are for SQLite; use --engine sqlite")
 
     def rule(self, world: SqlWorld, attempt: Attempt) -> Ruling:
-        reasons = self._run(world, attempt.task, [*split_statements("".join(attempt.actions[-1:]))])
-        failed = [number for number, why in enumerate(reasons, start=1) if why]
-        if failed:
-            self._require_sound(world, attempt.task)
-        share = 1 - len(failed) / len(reasons)
-        rule = f"test {failed[0]}: {reasons[failed[0] - 1]}" if failed else "all tests passed"
-        score = Score(float(not failed), not failed, {"tests": share}, rule=rule)
-        return Ruling(score, lambda: {"failed": ["tests"] if failed else [], "rule": rule})
+        reasons = self._run(world, attempt.task, "".join(attempt.actions[-1:]))
+        faults = _faults(reasons)
+        share = 1 - len(faults) / len(reasons)
+        if not faults:
+            score = Score(1.0, True, {"tests": share}, rule=_PASSED)
+            return Ruling(score, lambda: {"failed": [], "rule": _PASSED})
+        self._require_sound(world, attempt.task)
+        score = Score(0.0, False, {"tests": share}, rule=faults[0])
+        return Ruling(score, lambda: {"failed": ["tests"], "rule": faults[0]})
 
     def value(self, world: SqlWorld, attempt: Attempt) -> float:
         return self.rule(world, attempt).score.reward
@@ -68,39 +73,42 @@ class TestCasesJudge:
     def examine(self, world: SqlWorld, task: Task) -> GoldRun:
         if not task.gold:
             return GoldRun(None, "", (NO_GOLD,))
-        first = list(split_statements(task.extra.get(FIRST_GOLD, "")))
-        reasons = self._run(world, task, list(split_statements(task.gold))[len(first) :])
-        faults = [f"test {at}: {why}" for at, why in enumerate(reasons, start=1) if why]
-        return GoldRun(reasons, "\n".join(faults) or "all tests passed", tuple(faults))
+        reasons = self._run(world, task)
+        faults = _faults(reasons)
+        return GoldRun(reasons, "\n".join(faults) or _PASSED, tuple(faults))
 
     def _require_sound(self, world: SqlWorld, task: Task) -> None:
         """Raise `DataError` if the gold does not pass the tests."""
-        if not task.gold or (task.id, task.gold) in self._sound:
+        key = task.id, task.gold
+        if not task.gold or key in self._sound:
             return
         if faults := self.examine(world, task).faults:
             raise DataError(f"task {task.id}: the gold fails {faults[0]}; see `intercode check`")
-        self._sound.add((task.id, task.gold))
+        self._sound.add(key)
 
-    def _run(self, world: SqlWorld, task: Task, statements: Sequence[str]) -> list[str]:
-        """Return for each test why it failed, "" if it passed."""
-        engine, cases = world.engine, texts_in(task, TEST_CASES)
+    def _run(self, world: SqlWorld, task: Task, action: str | None = None) -> list[str]:
+        """Return for each test why it failed, "" if it passed. The gold is tested if there is no
+        `action`."""
+        engine = world.engine
+        cases = texts_in(task, TEST_CASES)
         assert isinstance(engine, EmbeddedEngine)
-        folder, nonce = f"{engine.folder()}/grader", secrets.token_hex(16)
-        name, first = database(task, engine), list(split_statements(task.extra.get(FIRST_GOLD, "")))
+        folder = f"{engine.folder()}/grader"
+        nonce = secrets.token_hex(16)
+        name = database(task, engine)
+        first = [*split_statements(task.extra.get(FIRST_GOLD, ""))]
+        gold = [*split_statements(task.gold)][len(first) :]
         job: dict[str, Any] = {
             "nonce": nonce,
             "original": f"{engine.folder()}/original/{name}.{engine.name}",
             "copy": f"{folder}/copy.sqlite",
             "setup": [*texts_in(task, "preprocess_sql"), *first],
-            "pred_sqls": list(statements),
-            "sol_sqls": list(split_statements(task.gold))[len(first) :],
+            "pred_sqls": gold if action is None else [*split_statements(action)],
+            "sol_sqls": gold,
             "conditions": task.extra.get("conditions") or {},
             "test_cases": cases,
         }
         if self._box is None:
-            self._box = usual_provider().sandbox(
-                engine.prepared, limits=engine.limits, session="stateless"
-            )
+            self._box = engine.new_sandbox()
         box = self._box
         box.write(f"{folder}/guest.py", Path(test_cases_guest.__file__).read_bytes())
         box.write(f"{folder}/job.json", json.dumps(job).encode())
@@ -110,8 +118,7 @@ class TestCasesJudge:
         if result.timed_out:
             return [f"the tests took more than {READ_SECONDS:g} seconds"] * len(cases)
         try:
-            verdict = json.loads(result.output.strip().rpartition("\n")[2])
-            reasons: list[str] = verdict[nonce]
+            reasons: list[str] = json.loads(result.output.strip().rpartition("\n")[2])[nonce]
         except (ValueError, KeyError, TypeError):  # too large a statement, or a test that exits
             return [f"the tests ended without a verdict: {result.output[-300:]}"] * len(cases)
         return reasons

@@ -54,15 +54,14 @@ def execute_queries(
 
 def preprocess_results(results: Rows | None, decimal_places: int = 2) -> Rows:
     """Return the rows with numbers rounded, if `decimal_places` is not negative."""
-    return [
-        tuple(
-            round(value, decimal_places)
-            if isinstance(value, float) and decimal_places >= 0
-            else value
-            for value in row
-        )
-        for row in results or []
-    ]
+    rows = []
+    for row in results or []:
+        values = [*row]
+        for at, value in enumerate(row):
+            if isinstance(value, float) and decimal_places >= 0:
+                values[at] = round(value, decimal_places)
+        rows.append(tuple(values))
+    return rows
 
 
 def remove_distinct(sqls: list[str]) -> list[str]:
@@ -75,20 +74,27 @@ def ex_base(
 ) -> int:
     """Return 1 if both last statements have the same rows, else 0."""
     untouched = open_copy(job, f"{db_path}-2")
-    both = [execute_queries(pred_sqls, db_path, conn), execute_queries(sol_sqls, "", untouched)]
-    if any(failed or not rows for rows, failed, _ in both):
+    pred, pred_failed, _ = execute_queries(pred_sqls, db_path, conn)
+    sol, sol_failed, _ = execute_queries(sol_sqls, "", untouched)
+    if pred_failed or sol_failed or not pred or not sol:
         return 0
-    places, ordered = ((conditions or {}).get(name) for name in ("decimal", "order"))
-    pred, sol = (preprocess_results(rows, 2 if places is None else places) for rows, *_ in both)
-    return int(pred == sol if ordered else set(pred) == set(sol))
+    conditions = conditions or {}
+    places = conditions.get("decimal")
+    if places is None:
+        places = 2
+    pred = preprocess_results(pred, places)
+    sol = preprocess_results(sol, places)
+    if conditions.get("order"):
+        return int(pred == sol)
+    return int({*pred} == {*sol})
 
 
 def same_rows(
     pred_sqls: list[str], sol_sqls: list[str], db_path: str, conn: Any, conditions: Any = None
 ) -> None:
     """Fail unless both last statements have the same rows, the word DISTINCT aside."""
-    pred, sol = remove_distinct(pred_sqls), remove_distinct(sol_sqls)
-    assert ex_base(pred, sol, db_path, conn, conditions) == 1, "the rows differ"
+    statements = remove_distinct(pred_sqls), remove_distinct(sol_sqls)
+    assert ex_base(*statements, db_path, conn, conditions) == 1, "the rows differ"
 
 
 HELPERS: dict[str, Any] = {
@@ -117,11 +123,13 @@ def run(source: str, job: dict[str, Any]) -> str:
         conn = open_copy(job, job["copy"])
         exec(compile(source, "test_case", "exec"), scope)
         test = scope["test_case"]
-        given = (job["pred_sqls"], job["sol_sqls"], job["copy"], conn, job["conditions"])
-        result = test(*given[: len(inspect.signature(test).parameters)])
+        arguments = (job["pred_sqls"], job["sol_sqls"], job["copy"], conn, job["conditions"])
+        result = test(*arguments[: len(inspect.signature(test).parameters)])
     except (Exception, SystemExit) as error:
         return f"{type(error).__name__}: {error}"[:500]
-    return "" if result is None or result else f"returned {result!r}"[:500]
+    if result is None or result:
+        return ""
+    return f"returned {result!r}"[:500]
 
 
 if __name__ == "__main__":

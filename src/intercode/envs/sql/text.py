@@ -30,7 +30,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -92,28 +92,24 @@ def ordering(sql: str, dialect: Dialect) -> Ordering:
     if not isinstance(query, exp.Select | exp.SetOperation):
         may_order = bool(_MAY_ORDER.search(sql))
         return Ordering(ordered=may_order, limited=may_order)
-    limit, skip = query.args.get("limit"), query.args.get("offset")
-    ordered, limited = bool(query.args.get("order")), bool(limit or skip)
+    limit = query.args.get("limit")
+    skip = query.args.get("offset")
+    ordered = bool(query.args.get("order"))
+    limited = bool(limit or skip)
     if isinstance(limit, exp.Fetch) or not (ordered or limited):  # FETCH may count ties or percents
         return Ordering(ordered, limited)
-    offset = (
-        skip.expression
-        if skip is not None
-        else limit.args.get("offset")
-        if limit is not None
-        else None
-    )
-    if offset is not None and not (isinstance(offset, exp.Literal) and offset.this.isdigit()):
-        return Ordering(ordered, limited)
-    derived, places = _derived(query, dialect)
-    return Ordering(
-        ordered,
-        limited,
-        int(offset.this) if offset is not None else 0,
-        bool(query.args.get("distinct")),
-        tuple(derived),
-        places,
-    )
+    offset = None
+    skipped = 0
+    if skip is not None:
+        offset = skip.expression
+    elif limit is not None:
+        offset = limit.args.get("offset")
+    if offset is not None:
+        if not (isinstance(offset, exp.Literal) and offset.this.isdigit()):
+            return Ordering(ordered, limited)
+        skipped = int(offset.this)
+    distinct = bool(query.args.get("distinct"))
+    return Ordering(ordered, limited, skipped, distinct, *_derived(query, dialect))
 
 
 def literals(sql: str, dialect: Dialect) -> set[str | int | float]:
@@ -127,16 +123,20 @@ def literals(sql: str, dialect: Dialect) -> set[str | int | float]:
     query = parse_statement(sql, dialect)
     if query is None:
         return set()
-    named: set[str | int | float] = set()
+    named = set()
     for literal in query.find_all(exp.Literal):
-        text, above = literal.this, literal.parent
+        text = literal.this
+        above = literal.parent
         if literal.is_string:
-            named |= {text, text.strip("%_")} if isinstance(above, exp.Like | exp.ILike) else {text}
+            named.add(text)
+            if isinstance(above, exp.Like | exp.ILike):
+                named.add(text.strip("%_"))
         elif not isinstance(above, exp.Limit | exp.Offset | exp.Ordered | exp.Fetch):
             number = int(text) if text.isdigit() else float(text)
             named.add(-number if isinstance(above, exp.Neg) else number)
-    if dialect.texts_in_marks:
-        named |= {name.this for name in query.find_all(exp.Identifier) if name.quoted}
+    for name in query.find_all(exp.Identifier):
+        if dialect.texts_in_marks and name.quoted:
+            named.add(name.this)
     return named
 
 
@@ -159,7 +159,7 @@ def parse_statement(sql: str, dialect: Dialect) -> exp.Expr | None:
     return statements[0] if len(statements) == 1 else None
 
 
-def _derived(query: exp.Query, dialect: Dialect) -> tuple[list[str], tuple[int, ...]]:
+def _derived(query: exp.Query, dialect: Dialect) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Return `Ordering.derived` and `Ordering.places`; no statement if a key is uncertain.
 
     Whether a name inside an expression is a source's column or an alias depends on the database:
@@ -167,31 +167,38 @@ def _derived(query: exp.Query, dialect: Dialect) -> tuple[list[str], tuple[int, 
     """
     from sqlglot import exp
 
-    odd = (exp.Parameter, exp.SessionParameter, exp.PropertyEQ, exp.Into, exp.Rand)
+    odd = query.find(exp.Parameter, exp.SessionParameter, exp.PropertyEQ, exp.Into, exp.Rand)
     order = query.args.get("order")
     keys = [_key(query, term.this) for term in order.expressions] if order else []
-    if any(query.find(kind) for kind in odd) or not query.selects or None in keys:
-        return [], ()
+    if odd or not query.selects or None in keys:
+        return (), ()
     whole = query.copy()
     for part in ("limit", "offset"):
         whole.set(part, None)
     expressions = [key for key in keys if isinstance(key, exp.Expr)]
-    outputs = [output for output in query.selects if isinstance(output, exp.Alias)]
-    aliases = {output.alias.lower(): output.this for output in outputs}
+    aliases = {}
+    unsure = set()
     if isinstance(query, exp.SetOperation) and expressions:
-        aliases = {}
         whole.set("order", None)
         whole = exp.select("intercode_all.*").from_(whole.subquery("intercode_all"))
-        whole.set("order", order and order.copy())
-    columns = [column for key in expressions for column in key.find_all(exp.Column)]
-    unsure = [column for column in columns if aliases.get(_bare(column), column) != column]
-    if any(
-        isinstance(column.parent, exp.Collate)  # some servers look for an alias first
-        or (dialect.texts_in_marks and column.this.quoted)  # a text if no source has the column
-        for column in unsure
-    ):
-        return [], ()
-    mentioned = sorted({_bare(column) for column in unsure})[:_ALIASES]
+        whole.set("order", query.args["order"].copy())
+    else:
+        for output in query.selects:
+            if isinstance(output, exp.Alias):
+                aliases[output.alias.lower()] = output.this
+    for key in expressions:
+        for column in key.find_all(exp.Column):
+            name = _bare(column)
+            if aliases.get(name, column) == column:
+                continue
+            # some servers look for an alias first
+            if isinstance(column.parent, exp.Collate):
+                return (), ()
+            # it is a text if no source has the column
+            if dialect.texts_in_marks and column.this.quoted:
+                return (), ()
+            unsure.add(name)
+    names = sorted(unsure)[:_ALIASES]
 
     def derive(replaced: tuple[str, ...]) -> str:
         def resolve(node: exp.Expr) -> exp.Expr:
@@ -205,9 +212,8 @@ def _derived(query: exp.Query, dialect: Dialect) -> tuple[list[str], tuple[int, 
             statement.select(exp.alias_(value, f"intercode_{number}"), copy=False)
         return statement.sql(dialect=dialect.name)
 
-    sizes = range(len(mentioned) + 1)
-    statements = [derive(names) for size in sizes for names in combinations(mentioned, size)]
-    return statements, tuple(key for key in keys if isinstance(key, int))
+    replacements = chain(*(combinations(names, size) for size in range(len(names) + 1)))
+    return tuple(map(derive, replacements)), tuple(key for key in keys if isinstance(key, int))
 
 
 def _key(query: exp.Query, key: exp.Expr) -> exp.Expr | int | None:
@@ -215,8 +221,11 @@ def _key(query: exp.Query, key: exp.Expr) -> exp.Expr | int | None:
     outputs), or the index of an output; None if it is uncertain."""
     from sqlglot import exp
 
-    selected, place = query.selects, None
-    star = next((n for n, output in enumerate(selected) if output.is_star), len(selected))
+    selected = query.selects
+    place = None
+    names = [output.alias_or_name.lower() for output in selected]
+    outputs = [output.unalias() for output in selected]
+    star = [*(output.is_star for output in selected), True].index(True)
     while isinstance(key, exp.Paren):
         key = key.this
     if isinstance(key, exp.Literal):
@@ -226,29 +235,33 @@ def _key(query: exp.Query, key: exp.Expr) -> exp.Expr | int | None:
         if not 0 <= place < len(selected):
             return None
     elif name := _bare(key):
-        named = [n for n, output in enumerate(selected) if output.alias_or_name.lower() == name]
-        if len({selected[number].unalias() for number in named}) > 1:
+        meanings = {outputs[at] for at, other in enumerate(names) if other == name}
+        if len(meanings) > 1:
             return None
-        place = named[0] if named and named[0] < star else None
-    expression = key if place is None else selected[place].unalias()
+        if name in names[:star]:
+            place = names.index(name)
+    expression = key if place is None else outputs[place]
     if isinstance(query, exp.SetOperation):
-        outputs = [output.unalias() for output in selected]
         if expression not in outputs:
             return expression
-        place, names = outputs.index(expression), [out.alias_or_name.lower() for out in selected]
-        unique = names[place] and len(set(names)) == len(names)
-        return exp.column(selected[place].alias_or_name, quoted=True) if unique else place
-    others = {out.alias.lower() for out in selected if out.alias and out.unalias() != expression}
-    if place is None or _bare(expression) not in others:
-        return expression
-    return place  # some servers resolve the name to the other output
+        place = outputs.index(expression)
+        if names[place] and len({*names}) == len(names):
+            return exp.column(selected[place].alias_or_name, quoted=True)
+        return place
+    for output in selected:
+        differs = output.alias and output.unalias() != expression
+        if place is not None and differs and output.alias.lower() == _bare(expression):
+            return place  # some servers resolve the name to this output
+    return expression
 
 
 def _bare(node: exp.Expr) -> str:
     """Return a column's name in lower case; "" for other nodes and for names with a table."""
     from sqlglot import exp
 
-    return node.name.lower() if isinstance(node, exp.Column) and not node.table else ""
+    if isinstance(node, exp.Column) and not node.table:
+        return node.name.lower()
+    return ""
 
 
 # -- scripts and times ----------------------------------------------------------------------------

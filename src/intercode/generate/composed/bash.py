@@ -15,26 +15,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
-from intercode.generate.composed.forms import (
-    KINDS,
-    LEVELS,
-    WORDS,
-    WRITERS,
-    day_of,
-    path_of,
-)
+from intercode.generate.composed.forms import KINDS, LEVELS, WORDS, WRITERS, day_of, path_of
 from intercode.generate.composed.git import Commit, repository
-from intercode.generate.composition import (
-    Chain,
-    Instruction,
-    Language,
-    Primitive,
-    Result,
-    as_lines,
-    text_of,
-)
+from intercode.generate.composition import Chain, Language, Primitive, Result, as_lines
+from intercode.generate.draws import Texts, as_text
 from intercode.generate.families import Draw, Parameters, Place
 from intercode.generate.ground import Archive
 from intercode.generate.trial import Trial
@@ -54,17 +41,20 @@ def _names(
 ) -> list[str]:
     """Return names in random order: those of the result before, others that look like them, and
     `count` more, of services or of people."""
-    lines = before.splitlines() if primitive.takes in ("lines", "pairs", "word") else []
-    known = list(dict.fromkeys(line.split()[0] for line in lines))
-    near = [_near(draw, name) for name in draw.sample(known, min(5, len(known)))]
+    known, near = list[str](), list[str]()
+    if primitive.takes in ("lines", "pairs", "word"):
+        known = [*dict.fromkeys(line.split()[0] for line in before.splitlines())]
+    for name in draw.sample(known, min(5, len(known))):
+        near.append(_near(draw, name))
     if known:
-        lines = [line for text in place.facts["mistaken"] for line in text.splitlines()]
-        others = sorted({line.split()[0] for line in lines if NAME.match(line)} - {*known})
-        near += draw.sample(others, min(6, len(others)))
+        mistaken = set[str]()
+        for text in place.facts["mistaken"]:
+            mistaken.update(line.split()[0] for line in text.splitlines() if NAME.match(line))
+        unknown = sorted(mistaken - {*known})
+        near += draw.sample(unknown, min(6, len(unknown)))
     pool = draw.part(WORDS[draw.choice(("names", "names", "people"))])
-    more = draw.sample(pool, min(count, len(pool)))
-    names = list(dict.fromkeys([*known, *near, *more]))
-    return draw.sample(names, len(names))
+    names = [*known, *near, *draw.sample(pool, min(count, len(pool)))]
+    return draw.shuffled(dict.fromkeys(names))
 
 
 def _number(draw: Draw) -> int:
@@ -97,20 +87,17 @@ def _columns(draw: Draw) -> Parameters:
 
 
 def _rows(
-    draw: Draw, columns: Parameters, names: Sequence[str], numbers: Callable[[], int]
+    draw: Draw, columns: Parameters, names: Texts, numbers: Callable[[], int]
 ) -> list[dict[str, Any]]:
     """Return rows with a kind, two numbers and a date for each name."""
-    return [
-        {
-            columns["who"]: name,
-            columns["kind"]: draw.choice(KINDS[columns["kind"]]),
-            columns["kind2"]: draw.choice(KINDS[columns["kind2"]]),
-            columns["much"]: numbers(),
-            columns["much2"]: numbers(),
-            columns["when"]: day_of(draw),
-        }
-        for name in names
-    ]
+    rows = []
+    for name in names:
+        row: dict[str, Any] = {columns["who"]: name}
+        for column in ("kind", "kind2"):
+            row[columns[column]] = draw.choice(KINDS[columns[column]])
+        row |= {columns["much"]: numbers(), columns["much2"]: numbers()}
+        rows.append(row | {columns["when"]: day_of(draw)})
+    return rows
 
 
 def _table(
@@ -119,7 +106,8 @@ def _table(
     """A delimited file with a header. With `repeats`, it has several rows per name."""
     columns, numbers = _columns(draw), partial(_number, draw)
     if primitive.takes == "number":
-        if not 1 < (number := int(before)) < LARGEST:
+        number = int(before)
+        if not 1 < number < LARGEST:
             return "the number is too small or large"
         numbers = partial(draw.randint, 1, max(2, number // 5))
         if primitive.name != "reached":
@@ -132,23 +120,24 @@ def _table(
     rows = _rows(draw, columns, names, numbers)
     if primitive.takes == "word":
         word = before.strip()
-        refs = [text.strip() for text in place.facts["mistaken"]] + names[:2]
+        refs = [*map(str.strip, place.facts["mistaken"]), *names[:2]]
         for row in rows:
             row[columns["ref"]] = draw.choice((word, word, _near(draw, word), *refs))
-    header = draw.sample(list(rows[0]), len(rows[0]))
-    separator = draw.choice(list(SEPARATORS))
-    path = path_of(draw, place, ".csv" if separator in ",;" else ".txt", ".dat")
-    lines = as_lines([header, *([row[name] for name in header] for row in rows)], separator)
-    place.write(path, lines)
-    days = sorted(row[columns["when"]] for row in rows)
+    header = draw.shuffled(rows[0])
+    separator, ending = draw.choice(list(SEPARATORS)), ".txt"
+    if separator in ",;":
+        ending = ".csv"
+    path = path_of(draw, place, ending, ".dat")
+    lines = [header, *map(itemgetter(*header), rows)]
+    place.write(path, as_lines(lines, separator))
+    days = sorted(map(itemgetter(columns["when"]), rows))
     middle = len(days) // 2
-    at = {
-        f"{key}_at": header.index(columns[key]) + 1
-        for key in ("who", "kind", "kind2", "ref", "much", "much2", "when")
-        if columns[key] in header
-    }
-    span = {"day": days[1 : middle - 2], "day2": days[middle + 2 : -1]}
-    return {**columns, **at, **span, "table": path, "sep": SEPARATORS[separator]}
+    parameters = dict(columns)
+    for column in ("who", "kind", "kind2", "ref", "much", "much2", "when"):
+        if columns[column] in header:
+            parameters[f"{column}_at"] = header.index(columns[column]) + 1
+    parameters |= {"day": days[1 : middle - 2], "day2": days[middle + 2 : -1]}
+    return {**parameters, "table": path, "sep": SEPARATORS[separator]}
 
 
 def _log(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
@@ -161,7 +150,8 @@ def _log(draw: Draw, place: Place, primitive: Primitive, before: str) -> Paramet
         lines.append(
             f"{day} {clock} {draw.choice(LEVELS)} {draw.choice(names)} took={times[-1]} ms{end}\n"
         )
-    place.write(path := path_of(draw, place, ".log", ".out"), "".join(lines))
+    path = path_of(draw, place, ".log", ".out")
+    place.write(path, "".join(lines))
     return {"log": path, "level": LEVELS, "least": sorted(times)[len(times) * 2 // 3 :]}
 
 
@@ -172,19 +162,21 @@ def _tree(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parame
     endings, words = draw.words(WORDS["endings"], 3), draw.words(WORDS["words"], 4)
     groups = [word for word in words if not folder.endswith(word)][:3]
     folders = [folder, *(f"{folder}/{group}" for group in groups), f"{folder}/{groups[0]}/old"]
-    texts = list[str]()
+    texts = []
     for name in names[:40]:
-        lines = [
-            *(f"last {kind}: {draw.choice(KINDS[kind])}", f"max {much}: {_number(draw)}"),
+        candidates = [
+            f"last {kind}: {draw.choice(KINDS[kind])}",
+            f"max {much}: {_number(draw)}",
             f"{much}: {_number(draw)}",
             *draw.sample(names, min(3, len(names))),
             _near(draw, draw.choice(names)),
             f"see {draw.choice(names)}",
         ]
-        lines = [f"{kind}: {draw.choice(KINDS[kind])}", *draw.sample(lines, draw.randint(4, 8))]
-        lines = [line for line in lines if not line.startswith(f"{much}: ")]
-        lines = [*draw.sample(lines, len(lines)), f"{much}: {_number(draw)}"]
-        texts.append("".join(f"{line}\n" for line in lines))
+        lines = [f"{kind}: {draw.choice(KINDS[kind])}"]
+        for line in draw.sample(candidates, draw.randint(4, 8)):
+            if not line.startswith(f"{much}: "):
+                lines.append(line)
+        texts.append(as_text([*draw.shuffled(lines), f"{much}: {_number(draw)}"]))
         if len(texts) > 3 and draw.random() < 0.3:
             texts[-1] = draw.choice(texts)
         ending = draw.choice((*endings, *endings, f"{endings[0]}.{endings[1]}", f"{endings[1]}2"))
@@ -225,22 +217,24 @@ def _scripts(draw: Draw, place: Place, primitive: Primitive, before: str) -> Par
 
 def _repo(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters | str:
     """A bare repository of files NAME.conf. Subjects end with numbers; one is the result before."""
-    word = before.strip() if primitive.takes in ("number", "word") else ""
-    if primitive.takes == "number" and not 0 < int(word) < LARGEST:
-        return "the number is too small or large"
+    word, number = before.strip(), 0
+    if primitive.takes == "number":
+        number = int(word)
+        if not 0 < number < LARGEST:
+            return "the number is too small or large"
     people, names = draw.words(WORDS["people"], 5), _names(draw, place, primitive, before, 7)
     files = [f"{name}.conf" for name in names]
     numbers = draw.sample(range(10, 999), 24)
-    if primitive.takes == "number":
-        numbers[4:8] = [int(f"1{word}"), int(word), int(f"{word}0"), int(word) + 1]
+    if number:
+        numbers[4:8] = [int(f"1{word}"), number, 10 * number, number + 1]
     commits, now = list[Commit](), dict.fromkeys(files, "enabled = yes\n")
-    for place_of, number in enumerate(dict.fromkeys(numbers[: draw.randint(14, 22)])):
+    for number in dict.fromkeys(numbers[: draw.randint(14, 22)]):
         changed = draw.sample(files, draw.randint(1, 4))
         if word and primitive.takes == "word" and draw.random() < 0.4:
             changed.append(f"{word}.conf")
         for file in changed:
             now[file] = f"{now.get(file, '')}{draw.choice(WORDS['numbers'])} = {_number(draw)}\n"
-        if place_of and draw.random() < 0.4 and len(now) > 3:
+        if commits and draw.random() < 0.4 and len(now) > 3:
             del now[draw.choice(sorted(now))]
         verb = draw.choice(("Update", "Tune", "Fix", "Adjust", "Review"))
         subject = f"{verb} {changed[0].removesuffix('.conf')} (#{number})"
@@ -255,52 +249,56 @@ def _repo(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parame
 def _archive(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
     """An archive of files in folders; if it takes a word, of lists with names like the word."""
     names, endings = _names(draw, place, primitive, before, 20), draw.words(WORDS["endings"], 3)
-    members = dict[str, str]()
+    members = {}
     if primitive.takes == "word":
-        for name in names[:12]:
+        for name in (*names[:12], before.strip()):
             for folder in ("lists", "old"):
                 lines = draw.choices(names, k=draw.randint(6, 14))
-                members[f"{folder}/{name}.txt"] = "".join(f"{line}\n" for line in lines)
-        for folder in ("lists", "old"):
-            lines = draw.choices(names, k=draw.randint(6, 14))
-            members[f"{folder}/{before.strip()}.txt"] = "".join(f"{line}\n" for line in lines)
+                members[f"{folder}/{name}.txt"] = as_text(lines)
     else:
         folders = draw.words(WORDS["words"], 3)
         for name in names:
             ending = draw.choice((*endings, *endings, f"{endings[0]}.{endings[1]}"))
             members[f"{draw.choice(folders)}/{name}.{ending}"] = f"{draw.choice(names)}\n"
-    place.write(path := path_of(draw, place, ".tar.gz", ".tgz"), Archive(members))
+    path = path_of(draw, place, ".tar.gz", ".tgz")
+    place.write(path, Archive(members))
     return {"archive": path, "ext": endings}
 
 
 def _objects(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
-    """JSON lines and an INI file with entries for names; with old values among them."""
+    """JSON lines or an INI file with entries for names; with old values among them."""
     columns, names = _columns(draw), _names(draw, place, primitive, before, 12)
     kind, lines, sections = columns["kind"], list[str](), list[str]()
     for row in _rows(draw, columns, names, partial(_number, draw)):
-        old = draw.choice(KINDS[kind])
-        more = {"note": f"was {old} on {day_of(draw)}"} if draw.random() < 0.4 else {}
-        lines += [json.dumps({**row, **more}), json.dumps({**row, kind: old})]
+        old, noted = draw.choice(KINDS[kind]), dict(row)
+        if draw.random() < 0.4:
+            noted["note"] = f"was {old} on {day_of(draw)}"
+        lines += [json.dumps(noted), json.dumps({**row, kind: old})]
         settings = {**row, f"old_{kind}": old}
         if primitive.takes == "word":
-            numbers = draw.sample(WORDS["numbers"], draw.randint(4, 9))
-            settings = {name: _number(draw) for name in numbers}
-        name, items = row[columns["who"]], draw.sample(list(settings.items()), len(settings))
-        sections.append(f"[{name}]\n" + "".join(f"{one} = {value}\n" for one, value in items))
+            settings = {}
+            for name in draw.sample(WORDS["numbers"], draw.randint(4, 9)):
+                settings[name] = _number(draw)
+        section = [f"[{row[columns['who']]}]"]
+        for name, value in draw.shuffled(settings.items()):
+            section.append(f"{name} = {value}")
+        sections.append(as_text(section))
     if primitive.material == "jsonl":
-        place.write(path := path_of(draw, place, ".jsonl", ".json"), "\n".join([*lines, ""]))
+        path, text = path_of(draw, place, ".jsonl", ".json"), as_text(lines)
     else:
-        place.write(path := path_of(draw, place, ".ini", ".conf", ".cfg"), "\n".join(sections))
+        path, text = path_of(draw, place, ".ini", ".conf", ".cfg"), "\n".join(sections)
+    place.write(path, text)
     return {**columns, "json": path, "ini": path}
 
 
 def _list(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters:
     """A list with most of the names, or with a number for each of them."""
-    names = [name for name in _names(draw, place, primitive, before, 10) if draw.random() < 0.7]
-    numbers = [f" {_number(draw)}" if primitive.takes == "pairs" else "" for _ in names]
-    text = "".join(f"{name}{number}\n" for name, number in zip(names, numbers, strict=True))
+    names = _names(draw, place, primitive, before, 10)
+    names = [name for name in names if draw.random() < 0.7]
+    if primitive.takes == "pairs":
+        names = [f"{name} {_number(draw)}" for name in names]
     path = path_of(draw, place, ".txt", ".lst", "")
-    place.write(path, text)
+    place.write(path, as_text(names))
     return {"list": path, "amounts": path}
 
 
@@ -317,12 +315,18 @@ def _copies(draw: Draw, place: Place, primitive: Primitive, before: str) -> Para
 
 def _facts(draw: Draw, place: Place, primitive: Primitive, before: str) -> Parameters | str:
     """The keys of the lines in files, days, a folder with one file, and the numbers of pairs."""
-    place.write(f"{(folder := path_of(draw, place))}/README", "Links to the files of this week.\n")
+    folder = path_of(draw, place)
+    place.write(f"{folder}/README", "Links to the files of this week.\n")
     numbers = sorted({line.split()[-1] for line in before.splitlines()})
     if primitive.takes == "pairs" and len(numbers) < 2:
         return "too few numbers"
-    facts = {name: place.facts[name] for name in ("kind", "much")}
-    return {**facts, "day": [day_of(draw) for _ in range(4)], "folder": folder, "limit": numbers}
+    return {
+        "kind": place.facts["kind"],
+        "much": place.facts["much"],
+        "day": [day_of(draw) for _ in range(4)],
+        "folder": folder,
+        "limit": numbers,
+    }
 
 
 MATERIALS: Mapping[str, Callable[[Draw, Place, Primitive, str], Parameters | str]] = {
@@ -384,14 +388,12 @@ class Bash(Language):
                 commands.append(f"{{ {chain[-1]}; }} < /tmp/before/{number}")
         results = list[Result | None]()
         for chain, outcome in zip(chains, self.trial.outcomes(copy, commands), strict=True):
-            result = None if outcome.failed else Result(outcome.output, outcome.changes)
-            results.append(result)
-            if result:
-                self.results[chain] = result
+            if outcome.failed:
+                results.append(None)
+                continue
+            self.results[chain] = Result(outcome.output, outcome.changes)
+            results.append(self.results[chain])
         return results
 
     def gold(self, place: Place, chain: Chain) -> str:
         return f"{' | '.join(chain)} > {place.facts['result']}"
-
-    def finish(self, draw: Draw, place: Place, first: Instruction) -> None:
-        place.write(place.facts["start"], text_of(draw, first))

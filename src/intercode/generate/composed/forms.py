@@ -8,18 +8,17 @@ import json
 from collections.abc import Mapping
 from datetime import date, timedelta
 from functools import partial
+from operator import itemgetter
 
 from intercode.generate.composed.git import Commit, repository
-from intercode.generate.composition import Instruction, Writer, as_lines, text_of
-from intercode.generate.draws import read_toml
+from intercode.generate.composition import Entries, Writer, as_lines, text_of
+from intercode.generate.draws import as_text, read_toml, word_lists
 from intercode.generate.families import Draw, Parameters, Place
 from intercode.generate.ground import Archive
 
 _DATA = read_toml("composed/words")
-KINDS = {name: values.split() for name, values in _DATA["kinds"].items()}
-WORDS = {name: words.split() for name, words in _DATA.items() if name != "kinds"}
+KINDS, WORDS = word_lists(_DATA["kinds"]), word_lists(_DATA)
 LEVELS = ["DEBUG", "INFO", "WARN", "ERROR", "FATAL"]
-Entries = Mapping[str, Instruction]
 
 
 def path_of(draw: Draw, place: Place, *endings: str) -> str:
@@ -41,28 +40,31 @@ def day_of(draw: Draw) -> str:
 def _folder(draw: Draw, place: Place, entries: Entries, *, compress: bool = False) -> Parameters:
     folder, ending = path_of(draw, place), draw.choice(("", ".txt", ".md"))
     for key, instruction in entries.items():
-        text = text_of(draw, instruction)
+        path, text = f"{folder}/{key}{ending}", text_of(draw, instruction)
         if compress:
-            place.write(f"{folder}/{key}{ending}.gz", gzip.compress(text.encode(), mtime=0))
+            place.write(f"{path}.gz", gzip.compress(text.encode(), mtime=0))
         else:
-            place.write(f"{folder}/{key}{ending}", text)
+            place.write(path, text)
     return {"folder": folder}
 
 
 def _archive(draw: Draw, place: Place, entries: Entries) -> Parameters:
     folder, ending = draw.choice(("", "steps/", "notes/")), draw.choice(("", ".txt", ".md"))
-    members = {f"{folder}{key}{ending}": text_of(draw, entry) for key, entry in entries.items()}
-    place.write(path := path_of(draw, place, ".tar.gz", ".tgz"), Archive(members))
+    members = {}
+    for key, entry in entries.items():
+        members[f"{folder}{key}{ending}"] = text_of(draw, entry)
+    path = path_of(draw, place, ".tar.gz", ".tgz")
+    place.write(path, Archive(members))
     return {"path": path}
 
 
 def _commits(draw: Draw, place: Place, entries: Entries) -> Parameters:
     repo, authors = path_of(draw, place, ".git"), draw.words(WORDS["people"], 2)
     subject = draw.choice(("Note for", "Step", "After", "Plan for", "Continue at"))
-    commits = [
-        Commit(draw.choice(authors), f"{subject} {key}\n\n{entry.task}\n{entry.next}", {})
-        for key, entry in entries.items()
-    ]
+    commits = []
+    for key, entry in entries.items():
+        message = f"{subject} {key}\n\n{entry.task}\n{entry.next}"
+        commits.append(Commit(draw.choice(authors), message, {}))
     for path, content in repository(commits).items():
         place.write(f"{repo}/{path}", content)
     return {"repo": repo}
@@ -71,9 +73,10 @@ def _commits(draw: Draw, place: Place, entries: Entries) -> Parameters:
 def _notes(draw: Draw, place: Place, entries: Entries) -> dict[str, str]:
     """Write each instruction to a file whose name says nothing, and return the paths by key."""
     folder, numbers = path_of(draw, place), draw.sample(range(100, 999), len(entries))
-    paths = {key: f"{folder}/note-{number}" for key, number in zip(entries, numbers, strict=True)}
-    for key, path in paths.items():
-        place.write(path, text_of(draw, entries[key]))
+    paths = {}
+    for key, number in zip(entries, numbers, strict=True):
+        paths[key] = f"{folder}/note-{number}"
+        place.write(paths[key], text_of(draw, entries[key]))
     return paths
 
 
@@ -95,13 +98,14 @@ def _labels(draw: Draw) -> tuple[str, str, str]:
 def _rows(draw: Draw, place: Place, entries: Entries, *, endings: str) -> Parameters:
     """A row with a header, or a JSON object, for each instruction."""
     labels, path = _labels(draw), path_of(draw, place, *endings.split())
-    rows = [(key, entry.task, entry.next) for key, entry in entries.items()]
+    rows = [dict(zip(labels, labels, strict=True))]
+    for key, entry in entries.items():
+        rows.append(dict(zip(labels, (key, entry.task, entry.next), strict=True)))
     if "json" in endings:
-        text = "".join(json.dumps(dict(zip(labels, row, strict=True))) + "\n" for row in rows)
+        text = as_text(map(json.dumps, rows[1:]))
     else:
-        order = draw.sample(range(3), 3)
-        lines = [[row[column] for column in order] for row in (labels, *rows)]
-        text = as_lines(lines, draw.choice(",;|\t"))
+        order = draw.sample(labels, 3)
+        text = as_lines([*map(itemgetter(*order), rows)], draw.choice(",;|\t"))
     place.write(path, text)
     return {"path": path, "column": labels[0]}
 
@@ -120,9 +124,11 @@ def _text(
         "mark": draw.choice(("#", "##", "==", "**")),
         "day": day_of(draw),
     }
-    paths = _notes(draw, place, entries) if "{file}" in form else {}
-    texts = [
-        form.format(
+    paths, text = dict[str, str](), ""
+    if "{file}" in form:
+        paths = _notes(draw, place, entries)
+    for key, entry in entries.items():
+        text += form.format(
             key=key,
             entry=entry,
             text=text_of(draw, entry),
@@ -131,11 +137,9 @@ def _text(
             level=draw.choice(LEVELS),
             **style,
         )
-        for key, entry in entries.items()
-    ]
     path = path_of(draw, place, *endings.split())
     error = draw.choice(("see", "not done yet:", "cannot go on without", "needs"))
-    text = around.replace("ERROR", error).replace("{}", "".join(texts))
+    text = around.replace("ERROR", error).replace("{}", text)
     place.write(path, text, program="sh" in endings)
     return {"path": path, "column": code}
 

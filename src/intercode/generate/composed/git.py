@@ -33,15 +33,18 @@ def repository(commits: Sequence[Commit], tags: Mapping[str, int] = {}) -> dict[
 
     digests = list[str]()
     for place, commit in enumerate(commits):
-        blobs = {name: add("blob", text.encode()) for name, text in commit.files.items()}
-        entries = (
-            f"100644 {name}\0".encode() + bytes.fromhex(blob)
-            for name, blob in sorted(blobs.items())
-        )
+        entries = b""
+        for name, text in sorted(commit.files.items()):
+            blob = bytes.fromhex(add("blob", text.encode()))
+            entries += f"100644 {name}\0".encode() + blob
         who = f"{commit.author} <{commit.author}@example.org> {1767225600 + 3600 * place} +0000"
-        parent = f"parent {digests[-1]}\n" if digests else ""
-        tree = add("tree", b"".join(entries))
+        parent = ""
+        if digests:
+            parent = f"parent {digests[-1]}\n"
+        tree = add("tree", entries)
         text = f"tree {tree}\n{parent}author {who}\ncommitter {who}\n\n{commit.message}\n"
         digests.append(add("commit", text.encode()))
     files["refs/heads/main"] = f"{digests[-1]}\n"
-    return files | {f"refs/tags/{name}": f"{digests[place]}\n" for name, place in tags.items()}
+    for name, place in tags.items():
+        files[f"refs/tags/{name}"] = f"{digests[place]}\n"
+    return files

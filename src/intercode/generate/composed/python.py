@@ -19,21 +19,22 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, ClassVar
 
 from intercode.generate.composed.forms import WORDS as FILES
 from intercode.generate.composed.forms import WRITERS, path_of
-from intercode.generate.composed.worlds import draw_events, draw_world, limits
+from intercode.generate.composed.worlds import COLUMNS, draw_events, draw_world, limits
 from intercode.generate.composition import (
     Chain,
-    Instruction,
+    Entries,
     Language,
     Primitive,
     Result,
     Writer,
     text_of,
 )
-from intercode.generate.draws import read_toml
+from intercode.generate.draws import as_text, read_toml
 from intercode.generate.families import Draw, Parameters, Place
 
 WORDS = read_toml("composed/python")["words"]
@@ -52,43 +53,40 @@ class Tested(Result):
 
 
 def _records(draw: Draw, place: Place, count: int) -> list[Record]:
-    columns = [place.facts[name] for name in ("day", "who", "kind", "amount")]
-    return [
-        dict(zip(columns, event, strict=True)) for event in draw_events(draw, place.data, count)
-    ]
+    columns, records = itemgetter(*COLUMNS)(place.facts), []
+    for event in draw_events(draw, place.data, count):
+        records.append(dict(zip(columns, event, strict=True)))
+    return records
 
 
 def lines_of(place: Place, result: Any) -> str:
     """Return a result as lines that begin with a name and, if it has numbers, end with one."""
     if isinstance(result, dict):
-        lines = [f"{name} {value}" for name, value in sorted(result.items())]
-    else:
-        who, amount = place.facts["who"], place.facts["amount"]
-        lines = [
-            row if isinstance(row, str) else f"{row[who]} {list(row.values())} {row[amount]}"
-            for row in result
-        ]
-    return "".join(f"{line}\n" for line in lines)
+        return as_text(f"{name} {value}" for name, value in sorted(result.items()))
+    who, amount, lines = place.facts["who"], place.facts["amount"], []
+    for row in result:
+        if not isinstance(row, str):
+            row = f"{row[who]} {list(row.values())} {row[amount]}"
+        lines.append(row)
+    return as_text(lines)
 
 
 # -- forms -----------------------------------------------------------------------------------------
 
-Entries = Mapping[str, Instruction]
-
 
 def _dict(draw: Draw, place: Place, entries: Entries) -> Parameters:
     path, name = path_of(draw, place, ".py"), draw.choice(("STEPS", "NOTES", "TASKS", "LEADS"))
-    pairs = (f"    {key!r}: {text_of(draw, entry)!r},\n" for key, entry in entries.items())
-    place.write(path, f"{name} = {{\n{''.join(pairs)}}}\n")
+    pairs = [f"    {key!r}: {text_of(draw, entry)!r}," for key, entry in entries.items()]
+    place.write(path, f"{name} = {{\n{as_text(pairs)}}}\n")
     return {"path": path, "name": name}
 
 
 def _docstring(draw: Draw, place: Place, entries: Entries) -> Parameters:
     path, name = path_of(draw, place, ".py"), draw.choice(("step", "after", "task", "part"))
-    functions = (
-        f'def {name}_{key}():\n    """{text_of(draw, entry).strip()}"""\n'
-        for key, entry in entries.items()
-    )
+    functions = []
+    for key, entry in entries.items():
+        text = text_of(draw, entry).strip()
+        functions.append(f'def {name}_{key}():\n    """{text}"""\n')
     place.write(path, "\n\n".join(functions))
     return {"path": path, "name": name}
 
@@ -97,11 +95,10 @@ def _call(draw: Draw, place: Place, entries: Entries) -> Parameters:
     """Write a module with a function that returns a text, which a reader of the module sees only
     in base64, under a checksum of the key."""
     path, name = path_of(draw, place, ".py"), draw.choice(("next_step", "lookup", "step_for"))
-    texts = {
-        zlib.crc32(key.encode()): base64.b64encode(text_of(draw, entry).encode())
-        for key, entry in entries.items()
-    }
-    pairs = "".join(f"    {checksum}: {text!r},\n" for checksum, text in texts.items())
+    pairs = ""
+    for key, entry in entries.items():
+        encoded = base64.b64encode(text_of(draw, entry).encode())
+        pairs += f"    {zlib.crc32(key.encode())}: {encoded!r},\n"
     place.write(
         path,
         f"import base64\nimport zlib\n\nTEXTS = {{\n{pairs}}}\n\n\ndef {name}(key):\n"
@@ -143,13 +140,18 @@ class Python(Language):
     ) -> Parameters | str:
         data, days = place.data, place.data["days"]
         kinds, people = draw.sample(data["kinds"], 5), draw.sample(data["whos"], 4)
-        ends = [line.split()[-1] for line in before.splitlines()]
-        numbers = [int(end) for end in ends if end.lstrip("-").isdecimal()]
+        numbers = []
+        for line in before.splitlines():
+            end = line.split()[-1]
+            if end.lstrip("-").isdecimal():
+                numbers.append(int(end))
         fees = {kind: draw.randint(2, 60) for kind in kinds[:4]}
-        path = ""
+        path, content = "", json.dumps(people)
+        if primitive.material == "fees":
+            content = json.dumps(fees)
         if primitive.material:
             path = path_of(draw, place, ".json")
-            place.write(path, json.dumps(fees if primitive.material == "fees" else people) + "\n")
+            place.write(path, f"{content}\n")
         return {
             **place.facts,
             **limits(draw, numbers or data["amounts"]),
@@ -174,15 +176,18 @@ class Python(Language):
             try:
                 exec(self.gold(place, chain), scope)
                 function = scope[place.facts["function"]]
-                sample, *others = (function(*arguments) for arguments in inputs)
+                sample, *returned = (function(*arguments) for arguments in inputs)
             except Exception:
                 results.append(None)
                 continue
-            # the order of a dict does not count
-            returned = [sorted(one.items()) if isinstance(one, dict) else one for one in others]
+            for number, value in enumerate(returned):
+                if isinstance(value, dict):  # its order does not count
+                    returned[number] = sorted(value.items())
             most = max(Counter(map(repr, returned)).values())
-            weak = most > len(returned) // 2
-            results.append(None if weak else Tested(lines_of(place, sample), repr(returned)))
+            if most > len(returned) // 2:
+                results.append(None)
+            else:
+                results.append(Tested(lines_of(place, sample), repr(returned)))
         return results
 
     def gold(self, place: Place, chain: Chain) -> str:
@@ -190,14 +195,7 @@ class Python(Language):
         for step in chain:
             lines += step.strip().replace("$in", variable).split("\n")
             variable = VARIABLE.findall(step)[-1]
-        body = "".join(f"    {line}\n" for line in [*lines, f"return {variable}"])
-        start = "import itertools\n\n\n" if "itertools" in body else ""
+        body, start = as_text(f"    {line}" for line in [*lines, f"return {variable}"]), ""
+        if "itertools" in body:
+            start = "import itertools\n\n\n"
         return f"{start}def {place.facts['function']}(records):\n{body}"
-
-    def near(self, draw: Draw, place: Place, key: str) -> str:
-        if key.isalpha():
-            return str(draw.choice(place.data["whos"]))
-        return super().near(draw, place, key)
-
-    def finish(self, draw: Draw, place: Place, first: Instruction) -> None:
-        place.write(place.facts["start"], text_of(draw, first))

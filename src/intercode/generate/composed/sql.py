@@ -17,11 +17,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import Any, ClassVar
 
-from intercode.generate.composed.worlds import NAMES, draw_events, draw_world, limits
+from intercode.generate.composed.worlds import COLUMNS, NAMES, draw_events, draw_world, limits
 from intercode.generate.composition import (
     Chain,
+    Entries,
     Instruction,
     Language,
     Primitive,
@@ -29,26 +31,36 @@ from intercode.generate.composition import (
     Writer,
     text_of,
 )
-from intercode.generate.draws import read_toml
+from intercode.generate.draws import Texts, as_text, read_toml, without
 from intercode.generate.families import Draw, Parameters, Place, fill
 
 ROWS = 46
 _DATA = read_toml("composed/sql")
-WORDS: Mapping[str, Sequence[str]] = _DATA["words"]
+WORDS: Mapping[str, Texts] = _DATA["words"]
 
 
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def _add(place: Place, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def _add(place: Place, name: str, columns: Texts, rows: Sequence[Sequence[Any]]) -> str:
     """Add a table to the place and return its name; the values of a column decide its type."""
-    kinds = list[str]()
-    for values in zip(*rows, strict=True):
-        longest = max(len(str(value)) for value in values)
-        number = all(str(value).isdecimal() for value in values)
-        kinds.append("INTEGER" if number else "VARCHAR(40)" if longest <= 40 else "TEXT")
-    definitions = map(" ".join, zip(columns, kinds, strict=True))
-    lines = ("  (" + ", ".join(map(_quoted, map(str, row), kinds)) + ")" for row in rows)
+    definitions, quotes = list[str](), list[str]()
+    for column, values in zip(columns, zip(*rows, strict=True), strict=True):
+        texts = [*map(str, values)]
+        quotes.append("'")
+        if all(map(str.isdecimal, texts)):
+            kind, quotes[-1] = "INTEGER", ""
+        elif max(map(len, texts)) <= 40:
+            kind = "VARCHAR(40)"
+        else:
+            kind = "TEXT"
+        definitions.append(f"{column} {kind}")
+    lines = []
+    for row in rows:
+        cells = []
+        for value, quote in zip(row, quotes, strict=True):
+            cells.append(quote + str(value).replace("'", "''") + quote)
+        lines.append(f"  ({', '.join(cells)})")
     text = ",\n".join(lines)
     place.files[name] = (
         f"CREATE TABLE {name} ({', '.join(definitions)});\nINSERT INTO {name} VALUES\n{text};\n"
@@ -56,23 +68,22 @@ def _add(place: Place, name: str, columns: Sequence[str], rows: Sequence[Sequenc
     return name
 
 
-def _quoted(value: str, kind: str) -> str:
-    return value if kind == "INTEGER" else "'" + value.replace("'", "''") + "'"
-
-
-def _unused(draw: Draw, place: Place, names: Sequence[str]) -> str:
+def _unused(draw: Draw, place: Place, names: Texts) -> str:
     """Return a name that no table has, if need be with a number."""
     taken = {*place.files, place.facts["start"]}
-    free = [name for name in names if name not in taken]
-    return draw.choice(free) if free else f"{draw.choice(names)}_{len(taken)}"
+    free = without(names, taken)
+    if free:
+        return draw.choice(free)
+    return f"{draw.choice(names)}_{len(taken)}"
 
 
 def _facts(draw: Draw, place: Place) -> Parameters:
     number = 1000 * (1 + len(place.files))
     ids = draw.sample(range(number, number + 400), ROWS)
-    events = draw_events(draw, place.data, ROWS)
-    columns = ["id", *(place.facts[name] for name in ("day", "who", "kind", "amount"))]
-    rows = [[id, *event] for id, event in zip(ids, events, strict=True)]
+    rows = []
+    for id, event in zip(ids, draw_events(draw, place.data, ROWS), strict=True):
+        rows.append([id, *event])
+    columns = ("id", *itemgetter(*COLUMNS)(place.facts))
     table = _add(place, _unused(draw, place, place.data["facts"]), columns, rows)
     return {"table": table, "theirs": list(place.data["kinds"])}
 
@@ -87,20 +98,20 @@ def _material(
     """
     data = place.data
     names = [*draw.sample(data[f"{key}s"], count), *draw.sample(data[f"{key}s"], again)]
-    header, values = dict[str, str](), dict[str, list[str]]()
+    header, values = dict[str, str](), list[list[str]]()
+    parameters = Parameters()
     for column, source in columns.items():
         lists = data[source]
         if not isinstance(lists, dict):
             lists = dict.fromkeys(data.get(column) or WORDS[column], lists)
         header[column] = draw.choice(list(lists))
-        values[column] = draw.sample(lists[header[column]], 3)
-    rows = [[name, *map(draw.choice, values.values())] for name in names]
-    table = _unused(draw, place, data[tables])
-    parameters: Parameters = {"table": table, **header}
-    for column, (*some, other) in values.items():
+        *some, other = draw.sample(lists[header[column]], 3)
+        values.append([*some, other])
         parameters |= {f"{column}_value": some, f"{column}_other": other}
+    rows = [[name, *map(draw.choice, values)] for name in names]
+    table = _unused(draw, place, data[tables])
     _add(place, table, [place.facts[key], *header.values()], rows)
-    return parameters
+    return {"table": table, **header, **parameters}
 
 
 _MATERIALS: Mapping[str, Callable[[Draw, Place], Parameters]] = {
@@ -109,11 +120,12 @@ _MATERIALS: Mapping[str, Callable[[Draw, Place], Parameters]] = {
 }
 
 
-def _choices(draw: Draw, place: Place, rows: Sequence[Sequence[str]]) -> Parameters:
+def _choices(draw: Draw, place: Place, rows: Sequence[Texts]) -> Parameters:
     """Return days and kinds of the rows."""
-    days, kinds = (sorted({row[column] for row in rows}) for column in (1, 3))
-    absent = [kind for kind in place.data["kinds"] if kind not in kinds]
-    kinds, cut = [*draw.sample(kinds, len(kinds)), *absent], len(days) // 2
+    days = sorted({*map(itemgetter(1), rows)})
+    kinds = sorted({*map(itemgetter(3), rows)})
+    absent, cut = without(place.data["kinds"], kinds), len(days) // 2
+    kinds = [*draw.shuffled(kinds), *absent]
     return {
         "date": days[: cut + 1],
         "late": days[cut:],
@@ -124,8 +136,6 @@ def _choices(draw: Draw, place: Place, rows: Sequence[Sequence[str]]) -> Paramet
 
 
 # -- forms -----------------------------------------------------------------------------------------
-
-Entries = Mapping[str, Instruction]
 
 
 def _cells(draw: Draw, place: Place, key: str, instruction: Instruction) -> Parameters:
@@ -151,22 +161,23 @@ def _rows(draw: Draw, place: Place, entries: Entries, *, form: str) -> Parameter
     half = draw.randrange(2)
     names["table"] = _unused(draw, place, WORDS["table"][half::2])
     names["index"] = _unused(draw, place, WORDS["table"][1 - half :: 2])
-    refs = draw.sample(range(10, 100), len(entries))
-    cells = [
-        {**names, **_cells(draw, place, key, instruction), "at": ref}
-        for ref, (key, instruction) in zip(refs, entries.items(), strict=True)
-    ]
+    refs, cells = draw.sample(range(10, 100), len(entries)), []
+    for ref, (key, instruction) in zip(refs, entries.items(), strict=True):
+        cells.append({**names, **_cells(draw, place, key, instruction), "at": ref})
     for table, (columns, *rows) in _DATA["tables"][form].items():
-        written = [[fill(cell, values) for cell in row] for values in cells for row in rows]
+        written = []
+        for values in cells:
+            for row in rows:
+                written.append([fill(cell, values) for cell in row])
         header = [fill(column, names) for column in columns]
-        _add(place, names[table], header, draw.sample(written, len(written)))
+        _add(place, names[table], header, draw.shuffled(written))
     return names
 
 
 def _tables(draw: Draw, place: Place, entries: Entries) -> Parameters:
     """Write a table for each instruction."""
     used = {name.partition("_")[0] for name in place.files}
-    prefix = draw.choice([prefix for prefix in WORDS["prefix"] if prefix not in used])
+    prefix = draw.choice(without(WORDS["prefix"], used))
     for key, instruction in entries.items():
         _add(place, f"{prefix}_{key}", [draw.choice(WORDS["text"])], [[text_of(draw, instruction)]])
     return {"prefix": prefix}
@@ -175,8 +186,11 @@ def _tables(draw: Draw, place: Place, entries: Entries) -> Parameters:
 def _columns(draw: Draw, place: Place, entries: Entries) -> Parameters:
     """Write a table of one row, with a column for each instruction."""
     prefix, name = draw.choice(WORDS["prefix"]), _unused(draw, place, WORDS["table"])
-    row = [text_of(draw, instruction) for instruction in entries.values()]
-    _add(place, name, [f"{prefix}_{key}" for key in entries], [row])
+    columns, row = [], []
+    for key, instruction in entries.items():
+        columns.append(f"{prefix}_{key}")
+        row.append(text_of(draw, instruction))
+    _add(place, name, columns, [row])
     return {"prefix": prefix, "table": name}
 
 
@@ -195,7 +209,8 @@ class Sql(Language):
         place = Place(name, facts=facts, data=data)
         data["base"] = _facts(draw, place)["table"]
         (start,) = self.run(place, [()])
-        data["text"] = start.text if start else ""
+        assert start
+        data["text"] = start.text
         return place
 
     def material(
@@ -231,14 +246,16 @@ class Sql(Language):
     def gold(self, place: Place, chain: Chain) -> str:
         base = place.data["base"]
         names = [base, *(f"step{number}" for number in range(1, len(chain)))]
-        chain = chain or ("SELECT * FROM $in",)
-        *steps, last = (step.replace("$in", name) for step, name in zip(chain, names, strict=True))
-        named = [f"{name} AS (\n  {step}\n)" for name, step in zip(names[1:], steps, strict=True)]
-        return f"WITH {', '.join(named)}\n{last}" if named else last
+        steps = []
+        for step, name in zip(chain or ("SELECT * FROM $in",), names, strict=True):
+            steps.append(step.replace("$in", name))
+        *named, last = steps
+        if not named:
+            return last
+        parts = [f"{name} AS (\n  {step}\n)" for name, step in zip(names[1:], named, strict=True)]
+        return f"WITH {', '.join(parts)}\n{last}"
 
     def near(self, draw: Draw, place: Place, key: str) -> str:
-        if key.isalpha():
-            return str(draw.choice(place.data["whos"]))
         ids: list[str] = re.findall(r"\((\d{4,}), ", "".join(map(str, place.files.values())))
         if key in ids:  # a number that is no id could be ruled out at a glance
             return draw.choice([id for id in ids if id[:-3] == key[:-3]])
@@ -249,12 +266,14 @@ class Sql(Language):
         first = replace(first, task=f"{begin} {first.task}")
         column = draw.choice(WORDS["text"])
         _add(place, place.facts["start"], [column], [[text_of(draw, first)]])
-        script = "\n".join(map(str, draw.sample(list(place.files.values()), len(place.files))))
+        script = "\n".join(map(str, draw.shuffled(place.files.values())))
         place.files = {f"databases/{place.facts['db']}.sql": script}
 
 
 def lines_of(rows: Sequence[Sequence[Any]]) -> str:
     """Return rows in a fixed order, as lines of cells."""
-    lines = [[f"{v:.9g}" if isinstance(v, float) else v for v in row] for row in rows]
+    lines = []
+    for row in rows:
+        lines.append([f"{value:.9g}" if isinstance(value, float) else value for value in row])
     lines.sort(key=lambda row: [(isinstance(value, str), value or 0) for value in row])
-    return "".join("\t".join(map(str, row)) + "\n" for row in lines)
+    return as_text("\t".join(map(str, row)) for row in lines)

@@ -7,7 +7,8 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,15 +16,15 @@ from typing import IO
 
 from intercode.doors import FORMATS
 from intercode.errors import StoreError, UsageError
-from intercode.interop.export.rewrite import rewriter
+from intercode.interop.export.rewrite import Rewritten, rewriter
 from intercode.reading import present
 from intercode.report.analysis import explaining
 from intercode.report.summary import is_recorded, load_run
-from intercode.runs.formats import format_named, one_row
-from intercode.runs.rows import Row, episode_row
+from intercode.runs.formats import Format, format_named, one_row
+from intercode.runs.rows import Config, Row, episode_row
 from intercode.runs.store import require_plain_output, stream_run
 from intercode.runs.trust import require_trust
-from intercode.types import Tool
+from intercode.types import Episode
 
 
 def export_run(
@@ -43,14 +44,85 @@ def export_run(
     `atif`, `inspect` and tables of episodes.
 
     `form` is a name in `doors.FORMATS`; `as_agent` names an agent in whose form solved episodes are
-    rewritten (`rewrite.py`), for conversations; `turns` is the number of turns in that agent's
-    prompt (None: the run's); `per` is what a row of a table stands for, `turn` or `episode`;
-    `trust` allows the environment that an unsigned run names. A file is written whole or not at
-    all; pipes and devices are written piece by piece.
+    rewritten (`rewrite.py`), for conversations, with prompts for `turns` turns (None: the run's);
+    a row of a table stands for a `turn` or an `episode` (`per`); `trust` allows the environment
+    that an unsigned run names. A file is written whole or not at all; pipes and devices are written
+    piece by piece.
 
     Raises `UsageError` if there is nothing to export, or if the file exists and `force` is false;
     `StoreError` if the run cannot be read or the output cannot be written.
     """
+    target = _format_with(form, as_agent, turns, per)
+    read = load_run if is_recorded(Path(run)) else stream_run
+    config, episodes = read(run)
+    counts = Counter[str]()
+    require_trust(config, {"env": config.get("env")} if as_agent else {}, trust=trust)
+    chosen = _wanted(config, episodes, target, only)
+    if as_agent:
+        chosen = _rewritten(chosen, rewriter(config, as_agent, turns), counts)
+    reason = explaining(config, episodes) if target.table else lambda episode: {}
+    if output is None and target.binary:
+        raise UsageError(f"--format {form} writes no text: name a file with --out")
+
+    def rows() -> Iterator[Row]:
+        for episode, tools in chosen:
+            counts["episodes"] += 1
+            more: Row = dict(reason(episode))
+            if tools:
+                more["tools"] = list(tools)
+            for row in target.rows(config, episode):
+                counts["rows"] += 1
+                yield {**row, **more}
+
+    with _new_folder(output, target.folder) if target.folder else _open(output, force) as file:
+        target.write(file, config, rows())
+        if not counts["rows"]:
+            kind = "scored episode"
+            if target.unscored:
+                kind = "episode"
+            lack = f"has no {kind} to export (--only {only})"
+            if counts["episodes"] and target.no_rows:
+                lack = target.no_rows
+            raise UsageError(f"{run} {lack}")
+    if counts["not_rewritten"]:
+        why = f"{as_agent} cannot write their actions, or they took more turns than it has"
+        text = f"{counts['not_rewritten']} solved episodes are left out: {why}"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    return counts["episodes"], counts["rows"]
+
+
+def _wanted(
+    config: Config, episodes: Iterable[Episode], target: Format, only: str
+) -> Iterator[Rewritten]:
+    """Yield the episodes that the format has, of those that were asked for."""
+    if only == "human" and config.get("agent") != "human":
+        return
+    for episode in episodes:
+        unscored = episode.reward is None and not target.unscored
+        unsolved = only == "successful" and not episode.success
+        if not (unscored or unsolved or (target.first_epoch and episode.epoch)):
+            yield episode, ()
+
+
+def _rewritten(
+    chosen: Iterable[Rewritten],
+    rewrite: Callable[[Episode], Rewritten | None],
+    counts: Counter[str],
+) -> Iterator[Rewritten]:
+    """Yield the solved episodes rewritten, and count those for which that is not possible."""
+    for episode, _ in chosen:
+        if not episode.success:
+            continue
+        rewritten = rewrite(episode)
+        if rewritten is None:
+            counts["not_rewritten"] += 1
+        else:
+            yield rewritten
+
+
+def _format_with(form: str, as_agent: str | None, turns: int | None, per: str) -> Format:
+    """Return the format with rows of this kind. Raises `UsageError` for options that it does not
+    have."""
     target = format_named(form)
     if as_agent and not target.conversations:
         names = [name for name in FORMATS if format_named(name).conversations]
@@ -60,66 +132,30 @@ def export_run(
         raise UsageError(f"--per {per} is for tables: choose --format {', '.join(names)}")
     if turns and not as_agent:
         raise UsageError("--turns is the number of turns in an agent's prompt: add --as AGENT")
-    config, episodes = (load_run if is_recorded(Path(run)) else stream_run)(run)
-    require_trust(config, {"env": config.get("env")} if as_agent else {}, trust=trust)
-    rewrite = rewriter(config, as_agent, turns) if as_agent else None
     if per == "episode":
-        target = replace(target, rows=one_row(episode_row), unscored=True)
-    is_human = config.get("agent") == "human"
-    counts = {"episodes": 0, "rows": 0, "not_rewritten": 0}
-    reason = explaining(config, episodes) if target.table else lambda episode: {}
-
-    def rows() -> Iterator[Row]:
-        for episode in episodes:
-            included = {"all": True, "successful": episode.success, "human": is_human}[only]
-            unscored = episode.reward is None and not target.unscored
-            if not included or unscored or (target.first_epoch and episode.epoch):
-                continue
-            chosen, tools = episode, list[Tool]()
-            if rewrite:
-                if not episode.success or (rewritten := rewrite(episode)) is None:
-                    counts["not_rewritten"] += episode.success
-                    continue
-                chosen, tools = rewritten[0], list(rewritten[1])
-            counts["episodes"] += 1
-            more = reason(episode) | ({"tools": tools} if tools else {})
-            for row in target.rows(config, chosen):
-                counts["rows"] += 1
-                yield {**row, **more}
-
-    if output is None and target.binary:
-        raise UsageError(f"--format {form} writes no text: name a file with --out")
-    folder = target.folder
-    with _new_folder(output, folder) if folder else _open(output, force) as file:
-        target.write(file, config, rows())
-        if counts["episodes"] and not counts["rows"] and target.no_rows:
-            raise UsageError(f"{run} {target.no_rows}")
-        if not counts["rows"]:
-            kind = "episode" if target.unscored else "scored episode"
-            raise UsageError(f"{run} has no {kind} to export (--only {only})")
-    if counts["not_rewritten"]:
-        why = f"{as_agent} cannot write their actions, or they took more turns than it has"
-        warnings.warn(
-            f"{counts['not_rewritten']} solved episodes are left out: {why}",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-    return counts["episodes"], counts["rows"]
+        return replace(target, rows=one_row(episode_row), unscored=True)
+    return target
 
 
 @contextmanager
 def _open(output: str | Path | None, force: bool) -> Iterator[IO[bytes]]:
     """Open stdout, a pipe or a device; for a file open a draft, and move it to its place when it is
     complete."""
-    require_plain_output("/dev/stdout" if output is None else output)
-    path = Path("/dev/stdout" if output is None else output).resolve()
+    name = "/dev/stdout" if output is None else output
+    require_plain_output(name)
+    path = Path(name).resolve()
     draft = path.with_name(f".{path.name}.{os.getpid()}")
+    kind = present(path)
     try:
-        if output is None or (present(path) and present(path) != "file"):
-            with open(path if output else sys.stdout.fileno(), "wb", closefd=bool(output)) as file:
+        if output is None:
+            with open(sys.stdout.fileno(), "wb", closefd=False) as file:
                 yield file
             return
-        if present(path) and not force:
+        if kind and kind != "file":
+            with path.open("wb") as file:
+                yield file
+            return
+        if kind and not force:
             raise UsageError(f"{path} exists; add --force to replace it")
         if path.name in ("episodes.jsonl", "run.json") and present(path.with_name("run.json")):
             raise UsageError(
@@ -144,7 +180,8 @@ def _new_folder(output: str | Path | None, files: str) -> Iterator[Path]:
     if output is None:
         raise UsageError(f"{files} are files: name a new folder with --out")
     path = Path(output).resolve()
-    if present(path) and not (present(path) == "folder" and not any(path.iterdir())):
+    kind = present(path)
+    if kind and (kind != "folder" or any(path.iterdir())):
         raise UsageError(f"{path} exists; name a new folder with --out")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The formats of exported runs. What they have in each row:
+"""The formats of exported runs. What a row contains:
 
 chat       one conversation per row, `messages`; each assistant message has a `weight`: 1 if the
            agent wrote it in this episode, 0 if it was there before (the form of OpenAI's
@@ -37,7 +37,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from intercode.agents import SUBMIT
 from intercode.errors import UsageError
@@ -72,13 +72,15 @@ class Conversation:
 def conversations(episode: Episode) -> list[Conversation]:
     """Return the conversations in which the agent wrote anything; each reply is its own in one of
     them."""
-    line, forked = set(map(id, episode.line)), any(turn.after is not None for turn in episode.turns)
+    line = set(map(id, episode.line))
+    forked = any(turn.after is not None for turn in episode.turns)
     collected: list[Conversation] = []
     for turn in episode.turns:
         if turn.ask is not None:
             _add(collected, turn, is_own=id(turn) in line or not (turn.acted or forked))
     if not collected:
-        messages, owned = [{"role": "user", "content": episode.query}], [False]
+        messages = [{"role": "user", "content": episode.query}]
+        owned = [False]
         for turn in episode.line:
             messages.append({"role": "assistant", "content": turn.action or ""})
             messages.append({"role": "user", "content": turn.observation})
@@ -91,19 +93,15 @@ def _add(collected: list[Conversation], turn: Turn, *, is_own: bool) -> None:
     """Append the turn's question and reply to the conversation they continue, or to a new one."""
     question = list(turn.ask or ())
     contents = list(map(_content, question))
-    shorter = (candidate for candidate in reversed(collected) if len(candidate.own) < len(question))
-    conversation = next(
-        (
-            candidate
-            for candidate in shorter
-            if list(map(_content, candidate.messages)) == contents[: len(candidate.own)]
-        ),
-        None,
-    )
-    if conversation is None:
+    for conversation in reversed(collected):
+        size = len(conversation.own)
+        is_longer = len(question) > size
+        if is_longer and list(map(_content, conversation.messages)) == contents[:size]:
+            break
+    else:
         conversation = Conversation([], [])
         collected.append(conversation)
-    reply: Message = {**turn.message, "content": turn.reply or ""}
+    reply = {**turn.message, "content": turn.reply or ""}
     conversation.own.extend([False] * (len(question) - len(conversation.messages)) + [is_own])
     conversation.messages[:] = [*question, reply]
 
@@ -122,12 +120,11 @@ def _content(message: Message) -> tuple[object, ...]:
 def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
     """Yield a row for each conversation."""
     for conversation in conversations(episode):
-        pairs = zip(conversation.messages, conversation.own, strict=True)
-        weighted = [
-            {**message, "weight": int(is_own)} if message["role"] == "assistant" else message
-            for message, is_own in pairs
-        ]
-        yield {"messages": weighted, **labels(config, episode)}
+        messages = []
+        for message, is_own in zip(conversation.messages, conversation.own, strict=True):
+            weight = {"weight": int(is_own)} if message["role"] == "assistant" else {}
+            messages.append({**message, **weight})
+        yield {"messages": messages, **labels(config, episode)}
 
 
 def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
@@ -136,7 +133,8 @@ def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
         messages = conversation.messages
         for position, is_own in enumerate(conversation.own):
             if is_own:
-                prompt, reply = messages[:position], messages[position]
+                prompt = messages[:position]
+                reply = messages[position]
                 yield {"prompt": prompt, "completion": [reply], **labels(config, episode)}
 
 
@@ -149,21 +147,26 @@ def rl_rows(config: Config, episode: Episode) -> Iterator[Row]:
 def v1_entry(config: Config, episode: Episode) -> Row:
     """Return the episode as InterCode v1 logs it, for `load_recording`: a Try Again log, or a ReAct
     log under `submit`, where each action but the submission is wrapped in ``execute[…]``."""
-    turns, react = episode.line, config.get("protocol", SUBMIT) == SUBMIT
-    actions = [turn.action for turn in turns]
-    if react:
-        actions = [
-            action if action == SUBMIT else "" if action is None else f"execute[{action}]"
-            for action in actions
-        ]
-    history = {
-        "actions": actions,
-        "observations": [turn.observation for turn in turns],
-        "rewards": [turn.score or 0.0 for turn in turns],
-        "valid_action": [turn.action is not None and turn.exit_code in (0, None) for turn in turns],
-        **({"thoughts": [turn.thought or "" for turn in turns]} if react else {}),
+    turns = episode.line
+    react = config.get("protocol", SUBMIT) == SUBMIT
+    history: dict[str, list[Any]] = {
+        "actions": [],
+        "observations": [],
+        "rewards": [],
+        "valid_action": [],
     }
-    best = max(range(len(turns)), key=lambda position: turns[position].score or 0.0, default=0)
+    if react:
+        history["thoughts"] = [turn.thought or "" for turn in turns]
+    for turn in turns:
+        action = turn.action
+        if react and action != SUBMIT:
+            action = "" if action is None else f"execute[{action}]"
+        history["actions"].append(action)
+        history["observations"].append(turn.observation)
+        history["rewards"].append(turn.score or 0.0)
+        is_valid = turn.action is not None and turn.exit_code in (0, None)
+        history["valid_action"].append(is_valid)
+    rewards = history["rewards"] or [0.0]
     return {
         "environment": f"ic_{config.get('env')}",
         "dataset": config.get("data"),
@@ -172,7 +175,7 @@ def v1_entry(config: Config, episode: Episode) -> Row:
         "turn_history": history,
         "summary": {
             "max_reward": episode.reward,
-            "max_reward_idx": best,
+            "max_reward_idx": rewards.index(max(rewards)),
             "turns_taken": len(turns),
             "turns_max": len(turns),
         },
@@ -201,17 +204,15 @@ def _write_trajectories(folder: Path, config: Config, rows: Iterable[Row]) -> No
 def _write_csv(file: IO[bytes], config: Config, rows: Iterable[Row]) -> None:
     """Write a table with a header; a list or an object becomes a JSON text."""
     text = io.TextIOWrapper(file, "utf-8", "replace", newline="")
-    writer: csv.DictWriter[str] | None = None
+    writer = None
     for row in rows:
         if writer is None:
             writer = csv.DictWriter(text, list(row))
             writer.writeheader()
-        writer.writerow(
-            {
-                name: json.dumps(value) if isinstance(value, list | tuple | dict) else value
-                for name, value in row.items()
-            }
-        )
+        for name, value in row.items():
+            if isinstance(value, list | tuple | dict):
+                row[name] = json.dumps(value)
+        writer.writerow(row)
     text.flush()
     text.detach()
 
@@ -231,22 +232,22 @@ def _write_parquet(file: IO[bytes], config: Config, rows: Iterator[Row]) -> None
         pyarrow.bool_(): ("success", "timed_out", "truncated_output", "forced"),
     }
     first = next(rows, {})
-    schema = pyarrow.schema(
-        [(name, kind) for kind, names in kinds.items() for name in names if name in first]
-    )
-    rows = chain([first] if first else [], rows)
+    fields = []
+    for kind, names in kinds.items():
+        fields += [(name, kind) for name in names if name in first]
+    schema = pyarrow.schema(fields)
 
-    def flat(name: str, value: object) -> object:
-        if name not in _TEXTS or value is None:
-            return value
-        text = json.dumps(value) if name in _AS_JSON else str(value)
-        # half of a surrogate pair becomes a question mark
-        return text.encode("utf-8", "replace").decode()
+    def flat(row: Row) -> Row:
+        for name in row.keys() & _TEXTS:
+            if row[name] is not None:
+                text = json.dumps(row[name]) if name in _AS_JSON else str(row[name])
+                # half of a surrogate pair becomes a question mark
+                row[name] = text.encode("utf-8", "replace").decode()
+        return row
 
+    flat_rows = map(flat, chain([first] if first else [], rows))
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
-        while batch := [
-            {name: flat(name, value) for name, value in row.items()} for row in islice(rows, BATCH)
-        ]:
+        while batch := list(islice(flat_rows, BATCH)):
             writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))
 
 

@@ -10,73 +10,89 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from statistics import mean, stdev
-from typing import IO, Any
+from typing import IO
 
 from intercode.errors import UsageError
-from intercode.interop.atif import AtifStep, trajectory_of
+from intercode.interop.atif import Object, trajectory_of
+from intercode.runs.rows import Config, Row
 from intercode.types import Episode
 
-Row = dict[str, Any]
 NO_MODEL = "none/none"
 """The model of an agent that asks none, as Inspect names it."""
 
 
-def sample_of(config: Mapping[str, Any], episode: Episode) -> Row:
+def sample_of(config: Config, episode: Episode) -> Row:
     """Return the episode as a sample of Inspect, as JSON."""
     trajectory = trajectory_of(config, episode)
+    del trajectory["extra"]["intercode"]
     usage, model = episode.usage, str(config.get("model") or NO_MODEL)
-    counts = {
+    counts: dict[str, float] = {
         "input_tokens": usage.prompt_tokens,
         "output_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        **({"reasoning_tokens": usage.reasoning_tokens} if usage.reasoning_tokens else {}),
-        **({"total_cost": usage.cost} if usage.cost else {}),
     }
-    score = {
-        "value": episode.reward,
-        "answer": _answer(episode, "agent"),
-        "explanation": episode.outcomes.get("rule"),
-        "metadata": {"success": episode.success, **episode.parts},
-    }
-    error = dict.fromkeys(("message", "traceback", "traceback_ansi"), episode.error)
-    limit = {"type": "custom", "limit": 0, "reason": "a limit of the run or of the episode"}
-    return {
+    if usage.reasoning_tokens:
+        counts["reasoning_tokens"] = usage.reasoning_tokens
+    if usage.cost:
+        counts["total_cost"] = usage.cost
+    sample = {
         "id": episode.task,
         "epoch": episode.epoch + 1,
         "input": episode.query,
         "target": _answer(episode, "gold") or "",
-        "messages": [message for step in trajectory["steps"] for message in _messages(step)],
+        "messages": list(chain.from_iterable(map(_messages, trajectory["steps"]))),
         "output": {"model": model},
-        "scores": None if episode.reward is None else {"reward": score},
-        "error": error if episode.error else None,
-        "limit": limit if episode.ended == "limit" else None,
-        "metadata": {k: value for k, value in trajectory["extra"].items() if k != "intercode"},
+        "scores": None,
+        "error": None,
+        "limit": None,
+        "metadata": trajectory["extra"],
         "model_usage": {model: counts} if counts["total_tokens"] else {},
         "total_time": sum(turn.seconds + (turn.reply_seconds or 0) for turn in episode.turns),
     }
+    if episode.reward is not None:
+        score = {
+            "value": episode.reward,
+            "answer": _answer(episode, "agent"),
+            "explanation": episode.outcomes.get("rule"),
+            "metadata": {"success": episode.success, **episode.parts},
+        }
+        sample["scores"] = {"reward": score}
+    if episode.error:
+        sample["error"] = dict.fromkeys(("message", "traceback", "traceback_ansi"), episode.error)
+    if episode.ended == "limit":
+        reason = "a limit of the run or of the episode"
+        sample["limit"] = {"type": "custom", "limit": 0, "reason": reason}
+    return sample
 
 
 def _answer(episode: Episode, side: str) -> str | None:
     outcome = episode.outcomes.get(side)
-    answer = outcome.get("answer") if isinstance(outcome, Mapping) else None
+    if not isinstance(outcome, Mapping):
+        return None
+    answer = outcome.get("answer")
     return answer if isinstance(answer, str) else None
 
 
-def write_log(file: IO[bytes], config: Mapping[str, Any], rows: Iterable[Row]) -> None:
+def write_log(file: IO[bytes], config: Config, rows: Iterable[Row]) -> None:
     """Write the samples of a run as a log. Raises `UsageError` if inspect_ai is not installed."""
     try:
         from inspect_ai.log import EvalLog, write_eval_log
     except ImportError as error:
         raise UsageError("an Inspect log needs inspect_ai: pip install inspect_ai") from error
-    samples, usage = list(rows), defaultdict[str, Counter[str]](Counter)
+    samples = list(rows)
+    usage = defaultdict[str, Counter[str]](Counter)
     for sample in samples:
         for model, counts in sample["model_usage"].items():
             usage[model].update(counts)
     rewards = [sample["scores"]["reward"]["value"] for sample in samples if sample["scores"]]
-    error_of_mean = stdev(rewards) / len(rewards) ** 0.5 if len(rewards) > 1 else 0.0
-    figures = {"mean": mean(rewards), "stderr": error_of_mean} if rewards else {}
+    figures = {}
+    if rewards:
+        figures = {"mean": mean(rewards), "stderr": 0.0}
+    if len(rewards) > 1:
+        figures["stderr"] = stdev(rewards) / len(rewards) ** 0.5
     score = {
         "name": "reward",
         "scorer": "reward",
@@ -117,23 +133,27 @@ def write_log(file: IO[bytes], config: Mapping[str, Any], rows: Iterable[Row]) -
         file.write(path.read_bytes())
 
 
-def _messages(step: AtifStep) -> Iterator[Row]:
+def _messages(step: Object) -> Iterator[Row]:
     """Yield the messages of a trajectory's step; an observation is the message of a tool."""
-    role = "assistant" if step["source"] == "agent" else step["source"]
-    content: Any = step["message"]
-    if reasoning := step.get("reasoning_content"):
+    content = step["message"]
+    reasoning = step.get("reasoning_content")
+    if reasoning:
         content = [{"type": "reasoning", "reasoning": reasoning}, {"type": "text", "text": content}]
-    calls = [
-        {
+    calls = {}
+    for call in step.get("tool_calls", ()):
+        calls[call["tool_call_id"]] = {
             "id": call["tool_call_id"],
             "function": call["function_name"],
             "arguments": call["arguments"],
         }
-        for call in step.get("tool_calls", ())
-    ]
-    yield {"role": role, "content": content, **({"tool_calls": calls} if calls else {})}
+    message = {"role": step["source"], "content": content}
+    if step["source"] == "agent":
+        message["role"] = "assistant"
+    if calls:
+        message["tool_calls"] = list(calls.values())
+    yield message
     for result in step.get("observation", {}).get("results", ()):
-        call = next((call for call in calls if call["id"] == result.get("source_call_id")), {})
+        call = calls.get(result.get("source_call_id"), {})
         yield {
             "role": "tool",
             "content": result["content"],

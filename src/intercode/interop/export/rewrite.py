@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
-from typing import Any
 
 from intercode.agents import SUBMIT, Act, Ask, Step, make_agent
 from intercode.envs import environment_class
@@ -28,6 +26,7 @@ from intercode.errors import UsageError
 from intercode.language import Language
 from intercode.plugins import attribute_path
 from intercode.runner.strategy_driver import drive
+from intercode.runs.rows import Config
 from intercode.submission import ANSWER, TAKES_ANSWER, answer_in, is_submission, submitted_word
 from intercode.types import Episode, Reply, Task, Tool, ToolCall, Turn
 from intercode.user import TAKES_QUESTIONS, question_in
@@ -42,32 +41,28 @@ Rewritten = tuple[Episode, Sequence[Tool]]
 """An episode in an agent's form, and the tools that the agent offers the model."""
 
 
-def rewriter(
-    config: Mapping[str, Any], name: str, turns: int | None = None
-) -> Callable[[Episode], Rewritten | None]:
+def rewriter(config: Config, name: str, turns: int | None) -> Callable[[Episode], Rewritten | None]:
     """Return a function that rewrites an episode of the run with settings `config` as the agent
-    `name` would have played it; `turns` is the number of turns in that agent's prompt (None: the
-    run's).
+    `name` would have played it, with prompts for `turns` turns (None: the run's).
 
-    The function returns None for an episode that cannot be rewritten: an action cannot be written
-    in that form, or there were more actions than turns. Both raise `UsageError`: for another agent,
-    and if the record lacks what the prompt depends on.
+    It returns None if an action cannot be written in that form, or if there were more actions than
+    turns. Raises `UsageError` if the agent is unknown or the record lacks what the prompt needs.
     """
     if name not in AGENTS:
         raise UsageError(f"--as {name} is not possible; choose one of {', '.join(AGENTS)}")
-    most = turns or config.get("turns")
-    if missing := [
-        key for key, value in (("env", config.get("env")), ("turns", most)) if not value
-    ]:
+    needed = {"env": config.get("env"), "turns": turns or config.get("turns")}
+    missing = [key for key, value in needed.items() if not value]
+    if missing:
         raise UsageError(
             f"{config['run']} does not say its {' and '.join(missing)}, which the prompt depends on"
         )
-    env = environment_class(str(config["env"]))
+    env = environment_class(str(needed["env"]))
     language = env.language
     folder = attribute_path(env, "prompts")
-    protocol = str(config.get("protocol") or SUBMIT)
     prompts = Path(folder) if folder else None
-    agent = make_agent(name, tasks=(), turns=int(most or 0), language=language, prompts=prompts)
+    protocol = str(config.get("protocol") or SUBMIT)
+    most = int(needed["turns"] or 0)
+    agent = make_agent(name, tasks=(), turns=most, language=language, prompts=prompts)
     pattern_of_run = env.submission_under(config.get("played_for", config.get("reward")))
 
     def rewrite(episode: Episode) -> Rewritten | None:
@@ -76,90 +71,84 @@ def rewriter(
                 f"{config['run']} was played by an older version, "
                 "which did not record where the prompt allows `submit ANSWER`; play the tasks again"
             )
-        takes_answer, told, tools = bool(episode.takes_answer), list[Turn](), list[Tool]()
-        pattern = language.submission_where(takes_answer=takes_answer)
+        pattern = language.submission_where(takes_answer=bool(episode.takes_answer))
         recorded = [turn for turn in episode.line if turn.action is not None]
         if protocol == SUBMIT and not (recorded and is_submission(recorded[-1].action, pattern)):
             recorded.append(Turn(action=SUBMIT))
-        extra = {TAKES_ANSWER: takes_answer, TAKES_QUESTIONS: episode.takes_questions}
-        task = Task(episode.task, episode.query, "", extra)
+        task = Task(episode.task, episode.query, "", _asking(episode))
+        rewritten, tools = list[Turn](), list[Tool]()
         with drive(agent.strategy, task, protocol) as advance:
             request = advance(None)
-            for number, turn in zip(count(1), recorded):
-                # no turns are left, so the agent submits without being asked
+            for turn in recorded:
                 if not isinstance(request, Ask):
-                    done = turn.action == SUBMIT and turn is recorded[-1]
-                    return (replace(episode, turns=tuple(told)), tools) if done else None
-                question = None if turn.asked is None else question_in(str(turn.action))
-                reply = (
-                    _reply(name, language, str(turn.action), number, pattern)
-                    if question is None
-                    else _question(name, question, number)
-                )
+                    # no turns are left, so the agent submits without being asked
+                    if turn.action != SUBMIT or turn is not recorded[-1]:
+                        return None
+                    break
+                reply, action = _reply(name, language, turn, len(rewritten) + 1, pattern)
                 act = advance(reply)
-                taken = str(turn.action) if question is None else f"ask {question}"
-                if not isinstance(act, Act) or _meaning(act.action, pattern) != _meaning(
-                    taken, pattern
-                ):
+                meaning = _meaning(action, pattern)
+                if not isinstance(act, Act) or _meaning(act.action, pattern) != meaning:
                     return None
-                seen = (
-                    turn.observation,
-                    turn.exit_code,
-                    turn.timed_out,
-                    turn.truncated_output,
-                    turn.score,
-                )
-                messages, tools = tuple(request.messages), list(request.tools)
-                told.append(
-                    Turn(
-                        messages,
-                        reply.text,
-                        act.thought,
-                        turn.action,
-                        *seen,
-                        calls=reply.calls or None,
-                        asked=turn.asked,
-                    )
-                )
-                request = advance(
-                    Step(turn.observation, turn.score or 0.0, info={"exit_code": turn.exit_code})
-                )
-        return replace(episode, turns=tuple(told)), tools
+                tools = list(request.tools)
+                rewritten.append(_rewritten(turn, request, reply, act))
+                info = {"exit_code": turn.exit_code}
+                request = advance(Step(turn.observation, turn.score or 0.0, info=info))
+        return replace(episode, turns=tuple(rewritten)), tools
 
     return rewrite
 
 
+def _asking(episode: Episode) -> dict[str, bool]:
+    """Return the fields of the episode's task that its prompt depends on."""
+    takes_answer = bool(episode.takes_answer)
+    return {TAKES_ANSWER: takes_answer, TAKES_QUESTIONS: episode.takes_questions}
+
+
+def _rewritten(turn: Turn, question: Ask, reply: Reply, act: Act) -> Turn:
+    """Return a recorded turn as an answer to a question."""
+    return Turn(
+        tuple(question.messages),
+        reply.text,
+        act.thought,
+        turn.action,
+        turn.observation,
+        turn.exit_code,
+        turn.timed_out,
+        turn.truncated_output,
+        turn.score,
+        calls=reply.calls or None,
+        asked=turn.asked,
+    )
+
+
 def _reply(
-    agent: str, language: Language, action: str, number: int, pattern: re.Pattern[str]
-) -> Reply:
-    """Return the reply of `agent` that contains `action`; `number` makes the ids of calls
-    unique."""
-    submits = is_submission(action, pattern)
-    if agent == "tools":
+    agent: str, language: Language, turn: Turn, number: int, pattern: re.Pattern[str]
+) -> tuple[Reply, str]:
+    """Return the reply of `agent` that contains the action of a turn, and the action that it must
+    lead to; `number` makes the ids of calls unique."""
+    action = str(turn.action)
+    question = None
+    if turn.asked is not None:
+        question = question_in(action)
+    thought, tool, arguments = THOUGHTS[0], "execute", {"code": action}
+    text = f"execute[{action}]"
+    if question is not None:
+        thought, tool, arguments = QUESTION_THOUGHT, "ask", {"question": question}
+        action = text = f"ask {question}"
+    elif is_submission(action, pattern):
         word = _meaning(action, pattern)[1]
-        arguments = ({"answer": word} if word else {}) if submits else {"code": action}
-        call = ToolCall(
-            f"call-{number}",
-            SUBMIT if submits else "execute",
-            json.dumps(arguments, ensure_ascii=False),
-        )
-        return Reply("", calls=(call,))
-    if agent == "react":
-        return Reply(
-            f"Thought: {THOUGHTS[submits]}\nAction: {action if submits else f'execute[{action}]'}"
-        )
-    ticks = "`" * max(3, *(len(run) + 1 for run in re.findall("`{3,}", action)), 0)
-    return Reply(f"{ticks}{language.fence}\n{action}\n{ticks}")
-
-
-def _question(agent: str, question: str, number: int) -> Reply:
-    """Return the reply of `agent` that asks the user."""
+        thought, tool, text = THOUGHTS[1], SUBMIT, action
+        arguments = {"answer": word} if word else {}
     if agent == "tools":
-        arguments = json.dumps({"question": question}, ensure_ascii=False)
-        return Reply("", calls=(ToolCall(f"call-{number}", "ask", arguments),))
+        call = ToolCall(f"call-{number}", tool, json.dumps(arguments, ensure_ascii=False))
+        return Reply("", calls=(call,)), action
     if agent == "react":
-        return Reply(f"Thought: {QUESTION_THOUGHT}\nAction: ask {question}")
-    return Reply(f"ask {question}")
+        return Reply(f"Thought: {thought}\nAction: {text}"), action
+    if question is None:
+        ticks = "`" * max(3, *(len(run) + 1 for run in re.findall("`{3,}", action)), 0)
+        text = f"{ticks}{language.fence}\n{action}\n{ticks}"
+    return Reply(text), action
 
 
 def _meaning(action: str | None, pattern: re.Pattern[str]) -> tuple[bool, str]:
@@ -168,5 +157,6 @@ def _meaning(action: str | None, pattern: re.Pattern[str]) -> tuple[bool, str]:
     if not is_submission(action, pattern):
         return False, action
     word = submitted_word(pattern, action)
-    answer = answer_in(word) if pattern is ANSWER else None
-    return True, word if answer is None else answer.removesuffix("\n")
+    if pattern is ANSWER and (answer := answer_in(word)) is not None:
+        word = answer.removesuffix("\n")
+    return True, word

@@ -23,7 +23,6 @@ import tarfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from intercode.envs.compose import containers_of, find_compose, read_yaml, service_of
 from intercode.errors import DataError, IntercodeError, UsageError
@@ -43,12 +42,15 @@ from intercode.tasks.loader import Records, is_comment
 from intercode_sandbox.base import script_command
 from intercode_sandbox.template import folder_digest
 
+Reason = tuple[str, str]
+"""Why a task cannot be played, and the kind of `KINDS`."""
 TOML, YAML = "task.toml", "task.yaml"
 NO_IMAGE = "has neither a Dockerfile nor a docker_image: give it an image with --image NAME"
 _SECONDS, _MEMORY, _DISK, _PROCESSES = 600.0, 2048, 2048, 512
 """The usual limits: seconds of the agent, MiB, MiB of changes, processes."""
 _DEEPEST = 3
 """Levels of folders in which tasks are looked for: a repository has them in `tasks/GROUP/NAME`."""
+_RUN_TESTS = "export TEST_DIR=/tests\nbash /tests/run-tests.sh\n"
 _UNITS = {"": 1, "M": 1, "G": 1024, "T": 1024**2}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([MGT]?)(?:i?B)?", re.I)
 _DOWNLOAD = re.compile(
@@ -74,11 +76,10 @@ def read_directory(path: Path) -> Records:
         raise UsageError(f"{path}: neither it nor a folder in it contains {TOML} or {YAML}")
     names = Counter(folder.name for folder in tasks)
     for folder in tasks:
-        read = _read_harbor if present(folder / TOML) else _read_terminal_bench
         place = folder.relative_to(path).as_posix()
         id = folder.resolve().name if names[folder.name] == 1 else place.replace("/", "-")
         try:
-            yield {"id": id, **read(folder, path)}
+            yield {"id": id, **_read_task(folder, path)}
         except IntercodeError as error:
             yield Unreadable(str(error), id)
         except OSError as error:
@@ -89,14 +90,13 @@ def read_directory(path: Path) -> Records:
 
 def _task_folders(path: Path, deepest: int) -> list[Path]:
     """Return the task directories in a folder and, up to `deepest` levels, in its folders."""
-    if any(present(path / name) for name in (TOML, YAML)):
+    if present(path / TOML) or present(path / YAML):
         return [path]
-    return [
-        task
-        for entry in (listed(path) if deepest else ())
-        if entry.name[0] != "." and entry.is_dir()
-        for task in _task_folders(Path(entry.path), deepest - 1)
-    ]
+    tasks = []
+    for entry in listed(path) if deepest else ():
+        if entry.name[0] != "." and entry.is_dir():
+            tasks += _task_folders(Path(entry.path), deepest - 1)
+    return tasks
 
 
 def _prefix(folder: Path, root: Path) -> str:
@@ -104,93 +104,72 @@ def _prefix(folder: Path, root: Path) -> str:
     return "" if folder == root else f"{folder.relative_to(root).as_posix()}/"
 
 
-def _read_harbor(folder: Path, root: Path) -> Record:
-    prefix = _prefix(folder, root)
-    task = read_toml(folder / TOML, root)
-    agent, verifier, environment, solution, metadata = (
-        task.get(name) or {}
-        for name in ("agent", "verifier", "environment", "solution", "metadata")
-    )
+def _read_task(folder: Path, root: Path) -> Record:
+    """Return the record of a task directory, in Harbor's form or else in Terminal-Bench's."""
     tests = folder / "tests"
-    require_inside(folder / "environment", root)
-    dockerfile = folder / "environment" / "Dockerfile"
-    services, reasons = _services(folder / "environment", f"{prefix}environment/", "main", root)
+    if present(folder / TOML):
+        task, main = read_toml(folder / TOML, root), "main"
+        build, script, solution = folder / "environment", tests / "test.sh", "solution/solve.sh"
+        require_inside(build, root)
+        query = _instruction(folder, task, root)
+        fields: Record = {"verify": f"{_prefix(folder, root)}tests", "verdict": "reward"}
+    else:
+        old = read_yaml(folder / YAML, root)
+        main = "client"
+        build, script, solution = folder, folder / "run-tests.sh", "solution.sh"
+        query = str(old.get("instruction") or "")
+        task = {
+            "agent": {"timeout_sec": old.get("max_agent_timeout_sec")},
+            "verifier": {"timeout_sec": old.get("max_test_timeout_sec")},
+            "metadata": old,
+        }
+        files = [_prefix(folder, root) + file.name for file in (tests, script) if present(file)]
+        fields = {"verify": _RUN_TESTS, "verify_files": files}
+    agent, verifier = task.get("agent") or {}, task.get("verifier") or {}
+    environment = task.get("environment") or {}
+    services, reasons = _services(build, main, root)
+    solving = task.get("solution") or {}
+    (for_all, for_tests, for_solution), lacking = _variables(environment, verifier, solving)
     reasons = [*_machine_reasons(environment), *reasons]
     if task.get("steps"):
         reasons.append(("has several steps", "needs_machine"))
     else:
-        reasons += _test_reasons(tests / "test.sh", tests, services or (), root)
-    if environment.get("mcp_servers"):
-        reasons.append(("needs MCP servers", "needs_machine"))
-    if verifier.get("environment_mode") == "separate":
-        reasons.append(("its tests run in an image of their own", "needs_machine"))
-    if "allowlist" in (environment.get("network_mode"), agent.get("network_mode")):
-        reasons.append(("needs hosts on the internet (network_mode = allowlist)", "needs_network"))
-    variables = [_variables(part.get("env") or {}) for part in (environment, verifier, solution)]
-    lacking = sorted({name for _, names in variables for name in names})
-    if lacking:
-        reasons.append((f"needs {', '.join(lacking)} of the host", "needs_network"))
-    for_all, for_tests, for_solution = (given for given, _ in variables)
-    if not present(dockerfile) and not environment.get("docker_image"):
+        reasons += _test_reasons(script, tests, services, root)
+    reasons += _setting_reasons(agent, verifier, environment, lacking)
+    image = environment.get("docker_image")
+    if present(build / "Dockerfile"):
+        image = f"{_prefix(build, root)}Dockerfile"
+    elif not image:
         reasons.append((NO_IMAGE, "needs_files"))
-    instructions = [folder / "instruction.md"]
-    if task.get("steps") and not present(instructions[0]):  # each step has its own
-        instructions = sorted(folder.glob("steps/*/instruction.md"))
-    query = "\n".join(read_text(file, root) for file in instructions)
-    gold = _solution(folder / "solution", "solve.sh", for_solution, root)
+    gold = _solution(folder / solution, for_solution, root)
     return {
         "query": query,
         "gold": gold,
-        "verify": f"{prefix}tests",
+        **fields,
         "verify_seconds": float(verifier.get("timeout_sec") or _SECONDS),
-        "verify_env": {**for_all, **for_tests},
+        "verify_env": {**for_all, **for_tests} or None,
         "verify_system": _subjects(query),
-        "verdict": "reward",
-        "image": f"{prefix}environment/Dockerfile"
-        if present(dockerfile)
-        else environment.get("docker_image"),
+        "image": image,
         "cwd": environment.get("workdir"),
         "env": for_all or None,
         "action_seconds": float(agent.get("timeout_sec") or _SECONDS),
-        "services": services,
+        "services": services or None,
         **_sizes(environment),
         "keep_processes": "auto" if gold else _asks_services(tests, root),
-        "hardness": metadata.get("difficulty"),
-        "world": folder_digest(folder / "environment", times=False),
+        "hardness": (task.get("metadata") or {}).get("difficulty"),
+        "world": folder_digest(build, times=False),
         "unplayable": reasons or None,
     }
 
 
-def _read_terminal_bench(folder: Path, root: Path) -> Record:
-    prefix = _prefix(folder, root)
-    task = read_yaml(folder / YAML, root)
-    query, tests = str(task.get("instruction") or ""), folder / "tests"
-    script = folder / "run-tests.sh"
-    services, reasons = _services(folder, prefix, "client", root)
-    reasons += _test_reasons(script, tests, services or (), root)
-    dockerfile = folder / "Dockerfile"
-    if not present(dockerfile):
-        reasons.append((NO_IMAGE, "needs_files"))
-    gold = _solution(folder, "solution.sh", {}, root)
-    return {
-        "query": query,
-        "gold": gold,
-        "verify": "export TEST_DIR=/tests\nbash /tests/run-tests.sh\n",
-        "verify_files": [f"{prefix}{file.name}" for file in (tests, script) if present(file)],
-        "verify_seconds": float(task.get("max_test_timeout_sec") or _SECONDS),
-        "verify_system": _subjects(query),
-        "image": f"{prefix}Dockerfile" if present(dockerfile) else None,
-        "action_seconds": float(task.get("max_agent_timeout_sec") or _SECONDS),
-        "services": services,
-        **_sizes({}),
-        "keep_processes": "auto" if gold else _asks_services(tests, root),
-        "hardness": task.get("difficulty"),
-        "world": folder_digest(folder, times=False),
-        "unplayable": reasons or None,
-    }
+def _instruction(folder: Path, task: Record, root: Path) -> str:
+    files = [folder / "instruction.md"]
+    if task.get("steps") and not present(files[0]):  # each step has its own
+        files = sorted(folder.glob("steps/*/instruction.md"))
+    return "\n".join(read_text(file, root) for file in files)
 
 
-def _machine_reasons(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _machine_reasons(environment: Record) -> Iterator[Reason]:
     if environment.get("gpus") or environment.get("gpu_types") or environment.get("tpu"):
         yield "needs a GPU", "needs_machine"
     system = str(environment.get("os") or "linux").lower()
@@ -198,69 +177,91 @@ def _machine_reasons(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]
         yield f"needs {system}", "needs_machine"
 
 
-def _services(
-    folder: Path, prefix: str, main: str, root: Path
-) -> tuple[dict[str, dict[str, Any]] | None, list[tuple[str, str]]]:
-    """Return the services of a compose file beside the container `main`, and why there are none."""
-    services, reasons = dict[str, dict[str, Any]](), list[tuple[str, str]]()
-    file = find_compose(folder)
-    containers = containers_of(file, root) if file else {}
-    for name, container in containers.items() if len(containers) > 1 else ():
+def _setting_reasons(
+    agent: Record,
+    verifier: Record,
+    environment: Record,
+    lacking: Collection[str],
+) -> Iterator[Reason]:
+    if environment.get("mcp_servers"):
+        yield "needs MCP servers", "needs_machine"
+    if verifier.get("environment_mode") == "separate":
+        yield "its tests run in an image of their own", "needs_machine"
+    if "allowlist" in (environment.get("network_mode"), agent.get("network_mode")):
+        yield "needs hosts on the internet (network_mode = allowlist)", "needs_network"
+    if lacking:
+        yield f"needs {', '.join(sorted(lacking))} of the host", "needs_network"
+
+
+def _services(build: Path, main: str, root: Path) -> tuple[dict[str, Record], list[Reason]]:
+    """Return the services of a compose file without the container `main`, and why others cannot be
+    services."""
+    services = dict[str, Record]()
+    reasons = list[Reason]()
+    file = find_compose(build)
+    if file is None:
+        return services, reasons
+    containers = containers_of(file, root)
+    for name, container in containers.items():
+        if name == main or len(containers) == 1:
+            continue
         try:
-            if file and name != main:
-                services[name] = service_of(file, container, prefix)
+            services[name] = service_of(file, container, _prefix(build, root))
         except (IntercodeError, ValueError, AttributeError, TypeError) as error:
             reasons.append((f"its container {name} {error}", "needs_machine"))
-    return services or None, reasons
+    return services, reasons
 
 
 def _test_reasons(
     script: Path, tests: Path, services: Collection[str], root: Path
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[Reason]:
     if not present(script):
         yield f"has no {script.name}", "needs_files"
         return
-    scripts = (script, *sorted(tests.glob("*.sh")))
-    texts = [read_bytes(file, root).decode("utf-8", "replace") for file in scripts]
-    downloads = (match[1] for text in texts for match in _DOWNLOAD.finditer(text))
-    named = "|".join(map(re.escape, services or ("localhost",)))
-    local = re.compile(rf"{_LOCAL.pattern}|https?://(?:{named})\b")
-    if first := next((line for line in downloads if not local.search(line)), None):
-        yield f"its tests download ({first.strip():.80})", "needs_network"
+    hosts = "|".join(map(re.escape, services or ("localhost",)))
+    local = re.compile(rf"{_LOCAL.pattern}|https?://(?:{hosts})\b")
+    texts = [
+        read_bytes(file, root).decode("utf-8", "replace")
+        for file in (script, *sorted(tests.glob("*.sh")))
+    ]
+    for text in texts:
+        for match in _DOWNLOAD.finditer(text):
+            if not local.search(match[1]):
+                yield f"its tests download ({match[1].strip():.80})", "needs_network"
+                return
 
 
 def _subjects(query: str) -> list[str]:
     """Return the paths in system folders that an instruction names, without interpreters and
     libraries."""
-    paths = sorted(set(_SUBJECT.findall(query)))
-    return [path for path in paths if not _INTERPRETER.search(path)]
+    return [path for path in sorted(set(_SUBJECT.findall(query))) if not _INTERPRETER.search(path)]
 
 
 def _asks_services(tests: Path, root: Path) -> bool:
     files = read_files(tests, root) if present(tests) else {}
-    contents = [content for content, _ in files.values()]
-    return any(_SERVICE.search(content.decode("utf-8", "replace")) for content in contents)
+    return any(_SERVICE.search(text.decode("utf-8", "replace")) for text, _ in files.values())
 
 
-def _variables(given: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """Return the variables, and the names of those of the host that they ask for, such as
-    `${API_KEY}`; `${NAME:-word}` is the word."""
-    lacking, values = [], {}
-    for name, text in given.items():
-        lacking += [match[1] for match in _VARIABLE.finditer(str(text)) if match[2] is None]
-        values[name] = _VARIABLE.sub(lambda match: match[2] or "", str(text))
-    return values, lacking
+def _variables(*parts: Record) -> tuple[list[dict[str, str]], set[str]]:
+    """Return the variables of each part of a task, and the names of those of the host that they ask
+    for, such as `${API_KEY}`; `${NAME:-word}` is the word."""
+    variables = []
+    lacking = set[str]()
+    for part in parts:
+        values = {}
+        for name, text in (part.get("env") or {}).items():
+            matches = _VARIABLE.finditer(str(text))
+            lacking.update(match[1] for match in matches if match[2] is None)
+            values[name] = _VARIABLE.sub(r"\2", str(text))
+        variables.append(values)
+    return variables, lacking
 
 
-def _sizes(environment: Mapping[str, Any]) -> dict[str, int]:
+def _sizes(environment: Record) -> dict[str, int]:
     memory = _mebibytes(environment.get("memory_mb") or environment.get("memory"), _MEMORY)
     disk = _mebibytes(environment.get("storage_mb") or environment.get("storage"), _DISK)
-    return {
-        "memory": memory,
-        "verify_memory": memory,
-        "disk": min(disk, memory),
-        "processes": _PROCESSES,
-    }
+    sizes = {"memory": memory, "verify_memory": memory, "disk": min(disk, memory)}
+    return {**sizes, "processes": _PROCESSES}
 
 
 def _mebibytes(size: object, usual: int) -> int:
@@ -273,19 +274,20 @@ def _mebibytes(size: object, usual: int) -> int:
     return max(1, int(float(match[1]) * _UNITS[match[2].upper()]))
 
 
-def _solution(folder: Path, script: str, variables: Mapping[str, str], root: Path) -> str | None:
+def _solution(file: Path, variables: Mapping[str, str], root: Path) -> str | None:
     """Return the Bash text that does what a solution does; None if there is none, or one that
     consists of comments."""
-    text = read_text(folder / script, root) if present(folder / script) else ""
+    text = read_text(file, root) if present(file) else ""
     if not text or is_comment(text):
         return None
     exports = "".join(f"export {name}={shlex.quote(text)}\n" for name, text in variables.items())
-    files = (
-        read_files(folder, root) if folder.name == "solution" else {script: (text.encode(), 0o755)}
-    )
-    command = shlex.join(script_command(text, f"/solution/{script}"))
-    if len(files) > 1 or _OWN_PLACE.search(text) or command != f"bash /solution/{script}":
-        return _unpacking(files, "/solution", f"{exports}{command}")
+    files = {file.name: (text.encode(), 0o755)}
+    if file.parent.name == "solution":
+        files = read_files(file.parent, root)
+    script = f"/solution/{file.name}"
+    command = shlex.join(script_command(text, script))
+    if len(files) > 1 or _OWN_PLACE.search(text) or command != f"bash {script}":
+        return _unpacking(files, "/solution", exports + command)
     return f"(\n{exports}{text}\n)"
 
 
@@ -296,7 +298,8 @@ def _unpacking(files: Mapping[str, tuple[bytes, int]], folder: str, run: str) ->
     with tarfile.open(fileobj=archive, mode="w") as tar:
         for name, (content, mode) in sorted(files.items()):
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), mode
+            entry.size = len(content)
+            entry.mode = mode
             tar.addfile(entry, io.BytesIO(content))
     packed = base64.encodebytes(gzip.compress(archive.getvalue(), mtime=0)).decode()
     unpack = f"mkdir -p {folder} && base64 -d <<'FILES' | tar -xzo -C {folder}"

@@ -16,17 +16,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from intercode.env import Prepared, none_playable
 from intercode.envs.bash.env import BashEnv
 from intercode.envs.bash.options import BashOptions
 from intercode.envs.workspace import WorkspaceSpec
 from intercode.errors import UsageError
+from intercode.factory import none_playable
 from intercode.interop.harbor.directory import NO_IMAGE, read_directory
 from intercode.interop.harbor.language import LANGUAGE
 from intercode.interop.harbor.options import HarborOptions
 from intercode.tasks import DataSet
 from intercode.tasks.loader import Records
-from intercode.types import Task, TaskIssue
+from intercode.types import Prepared, Task, TaskIssue
 
 NO_NETWORK = "none: agents, solutions and tests have no network, whatever the tasks allow"
 
@@ -48,15 +48,20 @@ class HarborEnv(BashEnv):
         """Leave out the tasks that cannot be played here, and let `--image` stand in for the images
         that cannot be pulled."""
         issues = cls.lint_files(data, options)
-        left_out = [(task, issue) for task in data.tasks for issue in issues[task.id]]
-        tasks = tuple(
-            _on_stand_in(task) if options.image else task
-            for task in data.tasks
-            if not issues[task.id]
-        )
+        left_out = []
+        tasks = []
+        for task in data.tasks:
+            left_out += [(task, issue) for issue in issues[task.id]]
+            image = task.extra.get("image") or ""
+            if options.image and image and not image.endswith("Dockerfile"):
+                extra = dict(task.extra)
+                del extra["image"]
+                task = replace(task, extra=extra)
+            if not issues[task.id]:
+                tasks.append(task)
         if not tasks:
             raise UsageError(none_playable(left_out))
-        world = super().prepare_world(replace(data, tasks=tasks), options)
+        world = super().prepare_world(replace(data, tasks=tuple(tasks)), options)
         world.arguments["spec"].provider.stand_in = options.image
         return replace(
             world,
@@ -67,27 +72,18 @@ class HarborEnv(BashEnv):
     @classmethod
     def lint_files(cls, data: DataSet, options: BashOptions) -> Mapping[str, Sequence[TaskIssue]]:
         """Return why the tasks cannot be played here."""
-        keep = isinstance(options, HarborOptions) and options.everything
-        return {
-            task.id: [
-                TaskIssue(why, kind)
-                for why, kind in task.extra.get("unplayable", ())
-                if not (keep and kind == "needs_network")
-                and not (options.image and why == NO_IMAGE)
-            ]
-            for task in data.tasks
-        }
+        everything = isinstance(options, HarborOptions) and options.everything
+        issues = dict[str, list[TaskIssue]]()
+        for task in data.tasks:
+            issues[task.id] = []
+            for why, kind in task.extra.get("unplayable", ()):
+                with_network = everything and kind == "needs_network"
+                if not (with_network or (options.image and why == NO_IMAGE)):
+                    issues[task.id].append(TaskIssue(why, kind))
+        return issues
 
     @classmethod
     def image_facts(cls, spec: WorkspaceSpec, tasks: Iterable[Task]) -> Mapping[str, Any]:
         """Return nothing: the digest of the data covers all Dockerfiles, each of which is built
         when its task is played."""
         return {}
-
-
-def _on_stand_in(task: Task) -> Task:
-    """Return a task without an image that is neither built nor a path here."""
-    extra = dict(task.extra)
-    if extra.get("image") and not extra["image"].endswith("Dockerfile"):
-        del extra["image"]
-    return replace(task, extra=extra)

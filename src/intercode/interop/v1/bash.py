@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 from intercode.agents.tfidf import similarity
@@ -32,9 +31,9 @@ from intercode.envs.bash.judge import BashJudge
 from intercode.envs.bash.world import BashWorld
 from intercode.envs.judges import Attempt
 from intercode.envs.workspace import GoldOutcome
-from intercode.interop.v1.git_status import status, text
+from intercode.interop.v1.git_status import Changes, status, text
 from intercode.interop.v1.session import execute_gold_again, tracked_files
-from intercode.types import Change, Outcome, Score
+from intercode.types import Outcome, Score
 
 BASE, WEIGHT = 0.01, 0.33
 _HASHED = ("A", "C", "??")
@@ -62,28 +61,27 @@ class PaperReward:
             gold = judge.run_otherwise(world, attempt.task, execute_gold_again)
         else:
             gold = judge.gold(world, attempt.task)
-        files = tracked_files(world.workspace.spec.template)
-        return bash_paper(agent, gold.outcome, files), gold
+        return bash_paper(agent, gold.outcome, tracked_files(world.workspace.spec.template)), gold
 
 
-def bash_paper(agent: Outcome, gold: Outcome, tracked: Collection[str]) -> Score:
+def bash_paper(agent: Outcome, gold: Outcome, tracked: Changes) -> Score:
     """Score an agent's outcome against the gold's; for `tracked` see `git_status.status`."""
-    entries, gold_entries = (pairs(text(status(side.changes, tracked))) for side in (agent, gold))
+    entries = pairs(text(status(agent.changes, tracked)))
+    gold_entries = pairs(text(status(gold.changes, tracked)))
+    common = entries & gold_entries
+    # on top of the template's state, since a new link may lead to an old file
+    sides = {**tracked, **agent.changes}, {**tracked, **gold.changes}
     parts = {
         "base": BASE,
         "effects": effects(entries, gold_entries),
-        "contents": contents(entries & gold_entries, _whole(agent, tracked), _whole(gold, tracked)),
+        "contents": contents(common, *sides),
         "answer": answer(agent, gold),
     }
     reward = sum(parts.values())
     solved = abs(reward - 1) < 1e-9
-    return Score(1.0 if solved else reward, solved, parts)
-
-
-def _whole(side: Outcome, tracked: Collection[str]) -> Mapping[str, Change]:
-    """Return the changes on top of the template's state, if `tracked` contains it, since a new link
-    may lead to an old file."""
-    return {**tracked, **side.changes} if isinstance(tracked, Mapping) else side.changes
+    if solved:
+        reward = 1.0
+    return Score(reward, solved, parts)
 
 
 def pairs(status_text: str) -> set[Pair]:
@@ -99,7 +97,7 @@ def effects(agent: set[Pair], gold: set[Pair]) -> float:
     return round(WEIGHT * (1 - math.erf(len(agent ^ gold))), 2)
 
 
-def contents(common: set[Pair], agent: Mapping[str, Change], gold: Mapping[str, Change]) -> float:
+def contents(common: set[Pair], agent: Changes, gold: Changes) -> float:
     """Return p2: the share with equal content among the new entries on both sides."""
     hashed = [path for path, letters in common if letters in _HASHED]
     if not hashed:
@@ -112,41 +110,46 @@ def answer(agent: Outcome, gold: Outcome) -> float:
     """Return p3: the similarity of the outputs as bags of words."""
     if agent.overflow is not None and agent.overflow == gold.overflow:
         return WEIGHT
-    close = similarity(agent.output, gold.output)
-    return round(WEIGHT * (float(agent.output == gold.output) if close is None else close), 2)
+    share = similarity(agent.output, gold.output)
+    if share is None:
+        share = float(agent.output == gold.output)
+    return round(WEIGHT * share, 2)
 
 
-def md5(word: str, changes: Mapping[str, Change]) -> Leaf:
+def md5(word: str, changes: Changes) -> Leaf:
     """Return a value for a word in the status text; two words have equal values if the hash command
     prints the same for both."""
     if "." not in word or set(word) & set("\"'\\"):
         # no such command, or (part of) a quoted name, which is not a file on either side
         return ("nothing", "")
     content = leaf(posixpath.normpath("/" + word), changes)
-    return ("folder", "") if content[0] == "folder" else content
+    if content[0] == "folder":
+        return ("folder", "")
+    return content
 
 
-def leaf(path: str, changes: Mapping[str, Change], links: int = _LINKS) -> Leaf:
+def leaf(path: str, changes: Changes, links: int = _LINKS) -> Leaf:
     """Follow links and return the content at a path."""
-    above, change = _first_link(path, changes)
-    if change is not None and change.target is not None:
-        target = posixpath.join(posixpath.dirname(above), change.target, path[len(above) + 1 :])
-        return leaf(posixpath.normpath(target), changes, links - 1) if links else ("nothing", "")
+    above = ""
+    for name in path.split("/")[1:]:
+        above += f"/{name}"
+        change = changes.get(above)
+        if change is None or change.type != "link" or change.kind == "removed":
+            continue
+        if change.target is not None:
+            if not links:
+                return ("nothing", "")
+            target = posixpath.join(posixpath.dirname(above), change.target, path[len(above) + 1 :])
+            return leaf(posixpath.normpath(target), changes, links - 1)
+        break
     here = changes.get(path)
     if here is None:
         below = path.rstrip("/") + "/"
-        return ("folder" if any(other.startswith(below) for other in changes) else "template", path)
+        if any(other.startswith(below) for other in changes):
+            return ("folder", path)
+        return ("template", path)
     if here.kind == "removed" or here.type == "other":
         return ("nothing", "")
-    return ("folder", path) if here.type == "dir" else ("file", here.digest or "")
-
-
-def _first_link(path: str, changes: Mapping[str, Change]) -> tuple[str, Change | None]:
-    """Return the topmost new link among a path and the folders above it, or the path and None."""
-    names = path.split("/")
-    for end in range(2, len(names) + 1):
-        above = "/".join(names[:end])
-        change = changes.get(above)
-        if change is not None and change.type == "link" and change.kind != "removed":
-            return above, change
-    return path, None
+    if here.type == "dir":
+        return ("folder", path)
+    return ("file", here.digest or "")

@@ -17,11 +17,13 @@ commit`), `.git` files that point elsewhere, and a `.git` with an invalid HEAD.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from intercode.types import Change
 
+Changes = Mapping[str, Change]
 _NAMES = "bin boot dev etc home lib media opt proc root run sbin srv sys usr var .dockerenv"
 IGNORED = frozenset(_NAMES.split(" "))
 """The names in InterCode v1's `.gitignore`; each is ignored at any depth, with everything below
@@ -50,25 +52,21 @@ class Entry(NamedTuple):
     path: str
 
 
-def status(changes: Mapping[str, Change], tracked: Collection[str]) -> list[Entry]:
+def status(changes: Changes, tracked: Changes) -> list[Entry]:
     """Return the entries in git's order: tracked ones, then untracked ones, each sorted by the
     bytes of the path.
 
-    `changes` maps absolute paths to changes against the template; `tracked` contains the absolute
-    paths of the template's files and links outside `UNSEEN`. If `tracked` maps the paths to their
-    state in the template (a `Change`), the states are compared; otherwise every path in `changes`
-    counts as changed.
+    `changes` maps absolute paths to changes against the template; `tracked` maps the absolute paths
+    of the template's files and links outside `UNSEEN` to their state in the template.
     """
-    modified = {
-        entry
-        for path in changes.keys() & set(tracked)
-        if (entry := _tracked(path, changes, tracked))
-    }
-    deleted = {Entry("D", path[1:]) for path in tracked if _gone(path, changes)}
-    return sorted(modified | deleted, key=_bytes) + sorted(_untracked(changes, tracked), key=_bytes)
+    entries = []
+    for path, then in tracked.items():
+        if letter := _letter(path, then, changes):
+            entries.append(Entry(letter, path[1:]))
+    return sorted(entries, key=_bytes) + sorted(_untracked(changes, tracked), key=_bytes)
 
 
-def text(entries: Collection[Entry]) -> str:
+def text(entries: Iterable[Entry]) -> str:
     """Return the entries as git prints them, names quoted as with `core.quotePath` on."""
     return "".join(f"{entry.status:>2} {quoted(entry.path)}\n" for entry in entries)
 
@@ -89,60 +87,50 @@ def ignored(path: str) -> bool:
     return any(name in UNSEEN for name in path.split("/"))
 
 
-def _tracked(path: str, changes: Mapping[str, Change], tracked: Collection[str]) -> Entry | None:
-    """Return the entry of a path that still exists in some form; None if git sees no difference."""
-    now, then = changes[path], tracked[path] if isinstance(tracked, Mapping) else None
+def _letter(path: str, then: Change, changes: Changes) -> str:
+    """Return the letter of a tracked path; "" if git sees no difference."""
+    for folder in _folders(path):
+        above = changes.get(folder)
+        if above and (above.kind == "removed" or above.type != "dir"):
+            return "D"
+    now = changes.get(path)
+    if now is None:
+        return ""
     if now.kind == "removed" or now.type == "dir":
-        return None
-    if then is not None and (then.type == "link") != (now.type == "link"):
-        return Entry("T", path[1:])
-    if then is not None and (then.digest, then.target, _runs(then)) == (
-        now.digest,
-        now.target,
-        _runs(now),
-    ):
-        return None
-    return Entry("M", path[1:])
+        return "D"
+    if (then.type == "link") != (now.type == "link"):
+        return "T"
+    same = (then.digest, then.target, _runs(then)) == (now.digest, now.target, _runs(now))
+    return "" if same else "M"
 
 
 def _runs(change: Change) -> bool:
     return change.type == "file" and bool(change.mode & 0o100)
 
 
-def _gone(path: str, changes: Mapping[str, Change]) -> bool:
-    """Return whether a tracked path was removed or became a folder, or a folder above it is no
-    longer a folder."""
-    here = changes.get(path)
-    if here is not None and (here.kind == "removed" or here.type == "dir"):
-        return True
-    above = (changes[folder] for folder in _folders(path) if folder in changes)
-    return any(change.kind == "removed" or change.type != "dir" for change in above)
-
-
-def _untracked(changes: Mapping[str, Change], tracked: Collection[str]) -> set[Entry]:
-    tracked_folders = {folder for path in tracked for folder in _folders(path)}
-    files = {
-        path
-        for path, change in changes.items()
-        if _is_file(change) and path not in tracked and not ignored(path)
-    }
-    repositories = {
-        path for path in _repositories(changes) if path not in tracked_folders and not ignored(path)
-    }
-    below = files | {f"{path}/" for path in repositories}
-    # print the topmost folder above each path that contains no tracked file
-    printed = {
-        next((f"{folder}/" for folder in _folders(path) if folder not in tracked_folders), path)
-        for path in below
-    }
-    return {Entry("??", path[1:]) for path in printed if path.rstrip("/") not in tracked}
+def _untracked(changes: Changes, tracked: Collection[str]) -> set[Entry]:
+    tracked_folders = set(chain.from_iterable(map(_folders, tracked)))
+    paths = [f"{path}/" for path in _repositories(changes) if path not in tracked_folders]
+    paths += [path for path, change in changes.items() if _is_file(change) and path not in tracked]
+    entries = set()
+    for path in paths:
+        if ignored(path):
+            continue
+        # print the topmost folder above each path that contains no tracked file
+        for folder in _folders(path):
+            if folder not in tracked_folders:
+                path = f"{folder}/"
+                break
+        if path.rstrip("/") not in tracked:
+            entries.add(Entry("??", path[1:]))
+    return entries
 
 
 def _is_file(change: Change) -> bool:
     return change.kind != "removed" and change.type in ("file", "link")
 
 
-def _repositories(changes: Mapping[str, Change]) -> Iterator[str]:
+def _repositories(changes: Changes) -> Iterator[str]:
     """Yield the folders in which `git init` was run."""
     for path, change in changes.items():
         top, head, rest = path.rpartition("/.git/HEAD")

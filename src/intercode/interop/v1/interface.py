@@ -33,17 +33,20 @@ from typing import Any, NamedTuple
 import gymnasium
 from numpy import random
 
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.envs import environment_class, prepare
 from intercode.envs.judges import Attempt
 from intercode.envs.sql.engines import Answer
 from intercode.envs.sql.options import SECONDS
 from intercode.errors import DataError, SandboxDied, UsageError
+from intercode.factory import EnvFactory
 from intercode.interop.v1.session import folder_after_cd
 from intercode.interop.v1.sql import _common_rows, sql_paper
+from intercode.tasks.dataset import STARTER
 from intercode.tasks.formats import Unreadable, read_file
 from intercode.types import Table
 
+Fields = dict[str, Any]
 __path__: list[str] = []  # so that `intercode.utils.data_loader` can be imported
 AGENT_OBS, EVAL_OBS, CORRUPT_GOLD = "agent_obs", "eval_obs", "corrupt_gold"
 ACTION_EXEC, REWARD = "action_executed", "reward"
@@ -54,10 +57,8 @@ TIMEOUT_DURATION, START_UP_DELAY = 10, 0
 IMAGE_TO_SETTINGS = {"intercode-bash": "/bin/sh", "intercode-nl2bash": "/bin/bash"}
 """Not read: any image name is taken, and the shell is bash."""
 bash_image_name, sql_image_name = "intercode-bash", "docker-env-sql"
-bash_test_data, sql_test_data = (
-    str(Path(__file__).parents[2] / "tasks" / "starter" / name / "tasks.jsonl")
-    for name in ("bash", "sql")
-)
+bash_test_data = str(STARTER / "bash" / "tasks.jsonl")
+sql_test_data = str(STARTER / "sql" / "tasks.jsonl")
 _BASH_IMAGE = re.compile(
     r"(?:(?:.*[\W_])?fs|intercode-(?:nl2)?bash)[-_]?(?P<tree>\d)\b.*|intercode-(?:nl2)?bash(?:\W.*)?"
 )
@@ -111,23 +112,26 @@ class IntercodeDataLoader:
     def __init__(self, data_path: str, parse_func: object = None) -> None:
         self.data_path = data_path
         self.records = list[Any]()
-        for _, record in read_file(Path(data_path)):
+        for number, (_, record) in enumerate(read_file(Path(data_path))):
             if isinstance(record, Unreadable):
                 raise DataError(record.why)
-            self.records.append(record)
-        for number, record in enumerate(self.records):
             if not {"query", "gold"} <= record.keys():
                 raise DataError(f"{data_path}, record {number}: it needs a query and a gold")
+            self.records.append(record)
 
     def __len__(self) -> int:
         return len(self.records)
 
-    def get(self, index: int | None = None) -> dict[str, Any]:
+    def get(self, index: int | None = None) -> Fields:
         """Return the record of an index, or of a random one: its fields, and `extra` with those
-        besides query and gold."""
-        record = self.records[random.randint(len(self)) if index is None else index]
+        other than query and gold."""
+        if index is None:
+            index = random.randint(len(self))
+        record = dict(self.records[index])
         extra = {name: value for name, value in record.items() if name not in ("query", "gold")}
-        return {**record, **({"extra": extra} if extra else {})}
+        if extra:
+            record["extra"] = extra
+        return record
 
     @cached_property
     def data(self) -> Any:
@@ -160,8 +164,8 @@ class V1Container:
         if files is None:
             raise UsageError(f"the container {self.name} has no programs to run")
         argv = shlex.split(cmd) if isinstance(cmd, str) else list(cmd)
-        done = files.run(argv, cwd=workdir)
-        return ExecRun(done.exit_code, done.output.encode("utf-8", "surrogateescape"))
+        result = files.run(argv, cwd=workdir)
+        return ExecRun(result.exit_code, result.output.encode("utf-8", "surrogateescape"))
 
     def start(self) -> None:
         self.status = "running"
@@ -180,12 +184,14 @@ def get_container(ctr_name: str, image_name: str) -> V1Container:
 _factories: dict[str, EnvFactory] = {}
 
 
-def _factory(language: str, options: dict[str, Any]) -> EnvFactory:
+def _factory(language: str, options: Fields) -> EnvFactory:
     """Return the factory of environments with these options, the same for all environments as long
     as no file that the options name is written."""
-    files = [Path(value) for value in options.values() if isinstance(value, str | Path)]
-    inside = [file for path in files if path.exists() for file in (path, *path.rglob("*"))]
-    written = [(str(file), file.stat().st_mtime_ns) for file in inside if file.exists()]
+    written = []
+    for value in options.values():
+        if isinstance(value, str | Path) and (path := Path(value)).exists():
+            files = filter(Path.exists, (path, *path.rglob("*")))
+            written += [(str(file), file.stat().st_mtime_ns) for file in files]
     key = repr((language, sorted(options.items()), written))
     if key not in _factories:
         _factories[key] = prepare(language, **{"protocol": "paper", "max_turns": None, **options})
@@ -211,7 +217,7 @@ class V1Env(gymnasium.Env[Any, str]):
     image_name, tool_mode = "intercode", True
     logger = logger.getChild(name)
     logger.disabled = True
-    preprocess: Callable[[dict[str, Any]], Any] | None = None
+    preprocess: Callable[[Fields], Any] | None = None
     traj_dir: str | None = None
     query, gold, query_idx, workdir = "", "", 0, "/"
     reward: float | None = None
@@ -219,44 +225,47 @@ class V1Env(gymnasium.Env[Any, str]):
     _options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, image_name: str, **kwargs: Any) -> None:
-        self.image_name, self.kwargs = image_name, kwargs
-        data_path, self.preprocess = kwargs.get("data_path"), kwargs.get("preprocess")
-        self.traj_dir, verbose = kwargs.get("traj_dir"), kwargs.get("verbose", False)
+        self.image_name = image_name
+        self.kwargs = kwargs
+        self.data_path = kwargs.get("data_path")
+        self.preprocess = kwargs.get("preprocess")
+        self.traj_dir = kwargs.get("traj_dir")
         self.logger = logger.getChild(self.name)
-        self.logger.disabled = not verbose
-        self.tool_mode = data_path is None
-        self.record: dict[str, Any] = {}
-        self.info: dict[str, Any] = {}
+        self.logger.disabled = not kwargs.get("verbose", False)
+        self.record: Fields = {}
+        self.info: Fields = {}
         self.trajectory: list[tuple[str, Any]] = []
-        if data_path is not None:
-            self.data_path, self.data_loader = data_path, IntercodeDataLoader(data_path)
-        known = {field.name for field in fields(environment_class(self.language).Options)}
-        unknown = sorted(kwargs.keys() - known - _ARGUMENTS)
+        self.tool_mode = self.data_path is None
+        data = None
+        if self.data_path is not None:
+            self.data_loader = IntercodeDataLoader(self.data_path)
+            data = Path(self.data_path).resolve()
+        ours = {field.name for field in fields(environment_class(self.language).Options)}
+        unknown = sorted(kwargs.keys() - ours - _ARGUMENTS)
         if unknown and type(self).__module__ == __name__:
             raise UsageError(
                 f"{type(self).__name__.removeprefix('V1')} takes no {', '.join(unknown)}; it takes "
                 f"{', '.join(sorted(_ARGUMENTS))} and our options (docs/options.md)"
             )
-        given = {name: value for name, value in kwargs.items() if name in known - {"preprocess"}}
-        implied = self._implied(Path(data_path).resolve() if data_path else None)
-        self._options = {**implied, **given}
+        self._options = self._implied(data)
+        for name in kwargs.keys() & ours - {"preprocess"}:
+            self._options[name] = kwargs[name]
         self.container_name = f"{image_name}_ic_ctr"
         self.container = self._open_container(self.container_name, lambda: self.env)
-        self.env: Any = self._make_env()
+        self.env = self._make_env()
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; a container of ours that belongs to no environment becomes this
         one's."""
         if isinstance(value, V1Container) and value.env is None:
-            value.env = self._own_env
+            value.env = lambda: self.env
         super().__setattr__(name, value)
 
-    def _own_env(self) -> InterCodeEnv:
-        """Return the environment of ours, made and reset where `__init__` was not called."""
-        if "env" not in vars(self):
-            self.env = self._make_env()
-            self.env.reset(options={"task": self._task_id()})
-        env: InterCodeEnv = self.env
+    @cached_property
+    def env(self) -> Any:
+        """The environment of ours, made and reset here if `__init__` was not called."""
+        env = self._make_env()
+        env.reset(options={"task": self._task_id(env)})
         return env
 
     def _make_env(self) -> InterCodeEnv:
@@ -265,12 +274,14 @@ class V1Env(gymnasium.Env[Any, str]):
         with NamedTemporaryFile("w", suffix=".jsonl") as no_task:
             no_task.write('{"query": "-", "gold": "true"}')
             no_task.flush()
-            plays = self.has_tasks and not self.tool_mode
-            data = Path(self.data_path if plays else no_task.name)
-            source = data.parent if data.stem == "tasks" else data
-            return _factory(self.language, {**self._options, "data": str(source)})()
+            data = Path(no_task.name)
+            if self.has_tasks and not self.tool_mode:
+                data = Path(str(self.data_path))
+            if data.stem == "tasks":
+                data = data.parent
+            return _factory(self.language, {**self._options, "data": str(data)})()
 
-    def _implied(self, data: Path | None) -> dict[str, Any]:
+    def _implied(self, data: Path | None) -> Fields:
         """Return the options that the image and the path of the data imply."""
         return {}
 
@@ -284,41 +295,45 @@ class V1Env(gymnasium.Env[Any, str]):
         container.env = env
         return container
 
-    def reset(self, index: int | None = None, **_: object) -> tuple[Any, dict[str, Any]]:
+    def reset(self, index: int | None = None, **_: object) -> tuple[Any, Fields]:
         """Begin an episode on the record of an index, or of a random one."""
         self.info, self.trajectory, self.observation, self.reward = {}, [], None, None
         self.query_idx = self._scored = 0
         if not self.tool_mode:
             indices = range(len(self.data_loader))
-            self.query_idx = indices[random.randint(len(indices)) if index is None else index]
+            if index is None:
+                index = random.randint(len(indices))
+            self.query_idx = indices[index]
             self.record = self.data_loader.get(self.query_idx)
-            self.query, self.gold = self.record["query"], self.record["gold"]
+            self.query = self.record["query"]
+            self.gold = self.record["gold"]
             self.observation = self.query
             self.logger.info("Query: %s\nGold: %s", self.query, self.gold)
         if "env" in vars(self):
-            self.env.reset(options={"task": self._task_id()})
+            self.env.reset(options={"task": self._task_id(self.env)})
         self.reset_container()
         if self.preprocess is not None and not self.tool_mode:
             actions = self.preprocess(self.record)
-            for action in [actions] if isinstance(actions, str) else actions:
+            if isinstance(actions, str):
+                actions = [actions]
+            for action in actions:
                 self.exec_action(action)
                 if not self.info.get(ACTION_EXEC):
                     raise RuntimeError(f"preprocess: {action!r} failed: {self.observation}")
         return None if self.tool_mode else self.query, self.info
 
-    def _task_id(self) -> str | int:
+    def _task_id(self, env: InterCodeEnv) -> str | int:
         """Return the world's task of the record. Raises `UsageError` if it cannot be played."""
-        tasks = self.env.tasks
         if self.tool_mode or not self.has_tasks:
             return 0
-        if len(tasks) == len(self.data_loader):
+        if len(env.tasks) == len(self.data_loader):
             return self.query_idx  # none is left out
-        same = [task.id for task in tasks if (task.query, task.gold) == (self.query, self.gold)]
-        if not same:
-            raise UsageError(f"record {self.query_idx} cannot be played here; `check` says why")
-        return str(same[0])
+        for task in env.tasks:
+            if (task.query, task.gold) == (self.query, self.gold):
+                return task.id
+        raise UsageError(f"record {self.query_idx} cannot be played here; `check` says why")
 
-    def step(self, action: str) -> tuple[Any, float, bool, dict[str, Any]]:  # type: ignore[override]
+    def step(self, action: str) -> tuple[Any, float, bool, Fields]:  # type: ignore[override]
         """Execute an action, score a submission, or skip the task."""
         self.logger.info("Action: %s", action)
         if action.startswith("submit"):
@@ -339,20 +354,22 @@ class V1Env(gymnasium.Env[Any, str]):
     def exec_action(self, action: str) -> None:
         """Execute an action; set `observation`, and `action_executed` in `info`."""
         try:
-            done = self.env.execute(action)
+            result = self.env.execute(action)
         except SandboxDied as death:
             if not death.by_agent:
                 raise
             self.env.start_episode(self.env.task)
-            self.observation, self.info[ACTION_EXEC] = "Command timed out", False
+            self.observation = "Command timed out"
+            self.info[ACTION_EXEC] = False
             return
-        self.observation, self.info[ACTION_EXEC] = self._observed(done), done.exit_code == 0
+        self.observation = self._observed(result)
+        self.info[ACTION_EXEC] = result.exit_code == 0
 
-    def _observed(self, done: Any) -> Any:
-        self.workdir = done.cwd or self.workdir
-        return done.output
+    def _observed(self, result: Any) -> Any:
+        self.workdir = result.cwd or self.workdir
+        return result.output
 
-    def get_reward(self) -> tuple[float, dict[str, Any]]:
+    def get_reward(self) -> tuple[float, Fields]:
         """Return the paper's reward for the state and the last observation, and what it compared
         in `info`."""
         score = self.env.score()
@@ -376,13 +393,13 @@ class V1Env(gymnasium.Env[Any, str]):
         """Write the episode to `traj_dir`/logs_NAME/log_TIME.json."""
         folder = Path(self.traj_dir or ".") / f"logs_{self.name}"
         folder.mkdir(parents=True, exist_ok=True)
-        record: dict[str, Any] = {"environment": self.name}
+        record: Fields = {"environment": self.name}
         if not self.tool_mode:
             record |= {"query_idx": self.query_idx, "query": self.query, "gold": self.gold}
             record["reward"] = self.reward
-        record["trajectory"] = [
-            {"action": action, "observation": _text(seen)} for action, seen in self.trajectory
-        ]
+        record["trajectory"] = steps = list[dict[str, str]]()
+        for action, observation in self.trajectory:
+            steps.append({"action": action, "observation": _text(observation)})
         record["info"] = self.info
         path = folder / f"log_{datetime.now():%Y%m%d%H%M%S%f}.json"
         path.write_text(json.dumps(record, indent=2, default=str), "utf-8")
@@ -407,16 +424,18 @@ class V1BashEnv(V1Env):
         self._second: InterCodeEnv | None = None
         self._episode: object = None
 
-    def _implied(self, data: Path | None) -> dict[str, Any]:
+    def _implied(self, data: Path | None) -> Fields:
         named = _BASH_IMAGE.fullmatch(self.image_name)
-        image = {"image": "v1-bash"} if named else {}
+        image = {}
+        if named:
+            image["image"] = "v1-bash"
         if not data or data.stem == "tasks":
             return image
         of_data = re.search(r"fs_(\d)", data.name)
         number = of_data[1] if of_data else named and named["tree"]
-        trees = [data.with_name(f"fs_{number}{end}") for end in ("", ".tar")] if number else []
-        if tree := next((str(path) for path in trees if path.exists()), None):
-            return {**image, "tree": tree}
+        for tree in (data.with_name(f"fs_{number}"), data.with_name(f"fs_{number}.tar")):
+            if number and tree.exists():
+                return {**image, "tree": str(tree)}
         if image and not {"tree", "setup", "image"} & self.kwargs.keys():
             text = f"{data} has no tree of files: its tasks see the image alone; give tree=PATH"
             warnings.warn(text, stacklevel=4)
@@ -429,7 +448,7 @@ class V1BashEnv(V1Env):
         def second() -> Any:
             self._second = self._second or self._make_env()
             if self._episode is not self.trajectory:  # a list of each episode's own
-                self._second.reset(options={"task": self._task_id()})
+                self._second.reset(options={"task": self._task_id(self._second)})
                 self._episode = self.trajectory
             return self._second
 
@@ -440,18 +459,17 @@ class V1BashEnv(V1Env):
         if self._second:
             self._second.close()
 
-    def get_reward(self) -> tuple[float, dict[str, Any]]:
+    def get_reward(self) -> tuple[float, Fields]:
         workspace = self.env.world.workspace
         output = _text(self.observation)  # which is the query until an action
         if output != workspace.answer.output:
             workspace.answer = replace(workspace.answer, output=output, overflow=None)
         self._scored += 1  # the gold's second execution differs from its first
         task = self.env.task  # the paper has no second data for tasks marked `general`
-        attempt = Attempt(
-            replace(task, extra={**task.extra, "general": False}), [""] * self._scored
-        )
-        ruling = self.env.judge_of(task).rule(self.env.world, attempt)
-        score, outcomes = ruling.score, ruling.show()
+        plain = replace(task, extra={**task.extra, "general": False})
+        ruling = self.env.judge_of(task).rule(self.env.world, Attempt(plain, [""] * self._scored))
+        score = ruling.score
+        outcomes = ruling.show()
         names = {"file_diff": "effects", "file_changes": "contents", "answer_similarity": "answer"}
         self.info |= {
             AGENT_OBS: workspace.answer.output,
@@ -480,49 +498,56 @@ class V1SqlEnv(V1Env):
         super().__init__(image_name, **options)
         self.cur = self.cnx = V1Cursor(self)
 
-    def _implied(self, data: Path | None) -> dict[str, Any]:
+    def _implied(self, data: Path | None) -> Fields:
         if not data:
             return {}
-        dumps, folder = sorted(data.parent.glob("*.sql")), data.with_name("databases")
+        dumps = sorted(data.parent.glob("*.sql"))
+        folder = data.with_name("databases")
         if len(dumps) == 1:
             return {"engine": "mariadb", "dump": str(dumps[0])}
-        return {"databases": str(folder)} if folder.is_dir() else {}
+        if folder.is_dir():
+            return {"databases": str(folder)}
+        return {}
 
     def use(self, action: str) -> str | None:
         """Choose a database if that is what the action does, and return an error message, "" for
         none; None for other actions."""
-        if not (used := _USE.fullmatch(action)):
+        used = _USE.fullmatch(action)
+        if not used:
             return None
         engine = self.env.world.engine
         try:
-            if (name := engine.name_of(used[1])) != engine._db:
+            name = engine.name_of(used[1])
+            if name != engine._db:
                 engine.open(name)
         except UsageError as error:
             return str(error)
         return ""
 
     def exec_action(self, action: str) -> None:
-        if (message := self.use(action)) is None:
+        message = self.use(action)
+        if message is None:
             super().exec_action(self._for_sqlite(action))
-        else:
-            self.observation = f"Error executing query: {message}" if message else None
-            self.info[ACTION_EXEC] = not message
+            return
+        self.observation = f"Error executing query: {message}" if message else None
+        self.info[ACTION_EXEC] = not message
 
     def _for_sqlite(self, statement: str) -> str:
         """Return the statement, or SQLite's for one of MySQL that shows tables or columns."""
-        if self.env.world.engine.name != "sqlite" or not (shows := _SHOW.fullmatch(statement)):
+        shows = _SHOW.fullmatch(statement)
+        if self.env.world.engine.name != "sqlite" or not shows:
             return statement
         if shows["tables"]:
             return "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
         return _COLUMNS.format(shows["table"])
 
-    def _observed(self, done: Any) -> Any:
+    def _observed(self, result: Any) -> Any:
         answer = self.env.world.answer
         if answer.error or answer.timed_out:
-            return done.output
+            return result.output
         return None if answer.table is None else list(answer.table.rows)
 
-    def get_reward(self) -> tuple[float, dict[str, Any]]:
+    def get_reward(self) -> tuple[float, Fields]:
         rows = self.observation if isinstance(self.observation, list) else None
         gold = self.env.judge_of(self.env.task).gold(self.env.world, self.env.task).table
         score = sql_paper(None if rows is None else Table((), tuple(rows)), gold)
@@ -549,18 +574,21 @@ class V1Cursor:
 
     def execute(self, statement: str) -> None:
         """Raises `RuntimeError`, with the server's message as `msg`."""
-        if (message := self._env.use(statement)) is not None:
-            answer = Answer(error=message or None)
-        else:
+        message = self._env.use(statement)
+        if message is None:
             engine = self._env.env.world.engine
             answer = engine.run(self._env._for_sqlite(statement), seconds=SECONDS)
+        else:
+            answer = Answer(error=message or None)
         if answer.error or answer.timed_out:
             error = RuntimeError(f"Error executing query: {answer.error}")
             error.msg = answer.error  # type: ignore[attr-defined]
             raise error
-        table = answer.table
-        self.description = [(column,) for column in table.columns] if table else None
-        self._rows = list(table.rows) if table else []
+        self.description = None
+        self._rows = []
+        if answer.table:
+            self.description = [(column,) for column in answer.table.columns]
+            self._rows = list(answer.table.rows)
 
     def fetchall(self) -> list[tuple[object, ...]]:
         rows, self._rows = self._rows, []
@@ -590,7 +618,7 @@ class V1CTFEnv(V1Env):
     def __init__(
         self,
         image_name: str,
-        task: Mapping[str, Any] | None = None,
+        task: Fields | None = None,
         manual_mode: bool = False,
         **options: Any,
     ) -> None:
@@ -603,9 +631,10 @@ class V1CTFEnv(V1Env):
             super().__init__(image_name, **{**options, "data_path": file.name})
         self.reset(0)
 
-    def _implied(self, data: Path | None) -> dict[str, Any]:
-        options: dict[str, Any] = {"everything": True}
-        if data and (assets := data.with_name("task_assets")).is_dir():
+    def _implied(self, data: Path | None) -> Fields:
+        options: Fields = {"everything": True}
+        assets = data and data.with_name("task_assets")
+        if assets and assets.is_dir():
             options["assets"] = str(assets)
         if not self.tool_mode and "task_id" in self.data_loader.get(0):
             options["id_field"] = "task_id"
@@ -619,7 +648,7 @@ class V1CTFEnv(V1Env):
             move = 'mkdir "$1" && find . -maxdepth 1 ! -name . ! -name "$1" -exec mv -t "$1" {} +'
             self.env.world.workspace.run(["sh", "-c", move, "-", self.env.task.id], cwd="/ctf")
 
-    def step(self, action: str) -> tuple[Any, float, bool, dict[str, Any]]:  # type: ignore[override]
+    def step(self, action: str) -> tuple[Any, float, bool, Fields]:  # type: ignore[override]
         if action.startswith("submit"):
             self.env.execute(action)
         return super().step(action)

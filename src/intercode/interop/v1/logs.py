@@ -18,89 +18,101 @@ episode without `turn_history`, or with one that is malformed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from intercode.errors import DataError
+from intercode.interop.atif import Object, Recording
 from intercode.reading import read_json
 from intercode.types import Ended, Episode, Turn
 
 _EXECUTE = re.compile(r"execute\[(.*)\]", re.DOTALL)
 _NO_CODE = re.compile(r"^No \w+ code ")
 _ERROR = re.compile(r"Error executing (?:action|query)|\{'error': 'Error: ")
+_MALFORMED = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 _LABELS = {"hardness": "hardness", "data_set": "dataset"}
 
 
-def read_log(path: Path) -> tuple[dict[str, Any], list[Episode]]:
+def read_log(path: Path) -> Recording:
     """Return the settings and the episodes of a log. `keeps_reward` in the settings: a turn without
-    code keeps the reward. `left_out`: what the episodes lack of the log, by its keys.
-
-    Raises `UsageError` if the file cannot be read, and `DataError` if it is not a log.
-    """
+    code keeps the reward. `left_out`: what the episodes lack of the log, by its keys. Raises
+    `UsageError` if the file cannot be read, and `DataError` if it is not a log."""
     content = read_json(path)
-    logs = content.get("logs", content) if isinstance(content, dict) else None
+    logs = isinstance(content, dict) and content.get("logs", content)
     if not isinstance(logs, dict):
         raise DataError(
             f"{path} is not a recorded run: an object with one entry per task is expected"
         )
     entries = [entry for entry in logs.values() if isinstance(entry, dict)]
-    left_out = {
-        key: "all, since it has no turn_history"
-        for key, entry in logs.items()
-        if isinstance(entry, dict) and "query" in entry and not entry.get("turn_history")
-    }
-    logs = {key: entry for key, entry in logs.items() if key not in left_out}
-    histories = [entry.get("turn_history") for entry in entries]
-    react = any(isinstance(history, dict) and "thoughts" in history for history in histories)
-    episodes, labels, limits = [], {name: dict[str, str]() for name in _LABELS}, [0]
-    malformed = dict[str, str]()
+    react = has_history = False
+    for entry in entries:
+        history = entry.get("turn_history")
+        react |= isinstance(history, dict) and "thoughts" in history
+        has_history |= "turn_history" in entry
+    empty = {}
+    blocked = {}
+    malformed = {}
+    most_turns = 0
+    episodes = []
+    sound = []
+    labels = {name: dict[str, str]() for name in _LABELS}
     for key, entry in logs.items():
+        if isinstance(entry, dict) and "query" in entry and not entry.get("turn_history"):
+            empty[key] = "all, since it has no turn_history"
+            continue
         try:
             episode = _episode(entry, react)
-            limits.append(int(entry["summary"].get("turns_max", 0)))
+            most_turns = max(most_turns, int(entry["summary"].get("turns_max", 0)))
             actions = entry["turn_history"]["actions"]
             if len(actions) > len(episode.turns):
-                left_out[key] = f"the last action, which was blocked: {actions[-1]!r:.100}"
-        except (
-            LookupError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            ArithmeticError,
-            RecursionError,
-        ) as error:
-            why = f"it lacks {error}" if isinstance(error, KeyError) else error
-            malformed[key] = f"it is not a recorded episode: {why}"
+                blocked[key] = f"the last action, which was blocked: {actions[-1]!r:.100}"
+        except _MALFORMED as error:
+            lack = "it lacks " if isinstance(error, KeyError) else ""
+            malformed[key] = f"it is not a recorded episode: {lack}{error}"
             continue
         episodes.append(episode)
+        sound.append(entry)
         for name, field in _LABELS.items():
             if entry.get(field):
                 labels[name][episode.task] = str(entry[field])
-    if malformed and not episodes and any("turn_history" in entry for entry in entries):
-        key, why = next(iter(malformed.items()))
-        raise DataError(f"{path}, episode {key!r:.50}: {why}")
     if not episodes:
+        if malformed and has_history:
+            key, reason = next(iter(malformed.items()))
+            raise DataError(f"{path}, episode {key!r:.50}: {reason}")
         raise DataError(
             f"{path} has no episode: expected an object of episodes with `turn_history` by task, "
             "or of logs with `environment` and `trajectory`"
         )
-    logs = {key: entry for key, entry in logs.items() if key not in malformed}
-    left_out |= {key: f"all, since {why}" for key, why in malformed.items()}
-    envs = {str(entry.get("environment", "")).removeprefix("ic_") for entry in logs.values()}
-    env = envs.pop() or None if len(envs) == 1 else None
-    planned = any("steps" in entry["turn_history"] for entry in logs.values())
-    return {
-        "run": str(path),
-        "env": env,
-        "agent": "react" if react else "plan_solve" if planned else "try_again",
-        "reward": "overlap" if react and env == "sql" else "paper",
-        "protocol": "submit" if react else "paper",
-        "turns": max(limits) or None,
-        "keeps_reward": "logs" in content,
-        **{name: values for name, values in labels.items() if values},
-        **({"left_out": left_out} if left_out else {}),
-    }, episodes
+    labels["left_out"] = (
+        empty | blocked | {key: f"all, since {why}" for key, why in malformed.items()}
+    )
+    settings = {"run": str(path), **_setting_of(sound, react)}
+    settings |= {"turns": most_turns or None, "keeps_reward": "logs" in content}
+    for name, values in labels.items():
+        if values:
+            settings[name] = values
+    return settings, episodes
+
+
+def _setting_of(entries: Sequence[Object], react: bool) -> Object:
+    """Return the environment, the agent, the reward and the protocol of a log's entries."""
+    envs = {str(entry.get("environment", "")).removeprefix("ic_") for entry in entries}
+    env = None
+    if len(envs) == 1:
+        env = envs.pop() or None
+    if react:
+        reward = "overlap" if env == "sql" else "paper"
+        return {"env": env, "agent": "react", "reward": reward, "protocol": "submit"}
+    planned = any("steps" in entry["turn_history"] for entry in entries)
+    agent = "plan_solve" if planned else "try_again"
+    return {"env": env, "agent": agent, "reward": "paper", "protocol": "paper"}
 
 
 def is_error(observation: str) -> bool:
@@ -108,41 +120,45 @@ def is_error(observation: str) -> bool:
     return bool(_ERROR.match(observation))
 
 
-def _episode(entry: Mapping[str, Any], react: bool) -> Episode:
+def _episode(entry: Object, react: bool) -> Episode:
     history, query = entry["turn_history"], entry["query"]
-    best, count = float(entry["summary"]["max_reward"]), len(history["observations"])
+    best, observations = float(entry["summary"]["max_reward"]), history["observations"]
+    count = len(observations)
     if len(history["actions"]) > count + 1:
         raise ValueError(f"{len(history['actions'])} actions and {count} observations")
     actions, rewards = history["actions"][:count], history["rewards"][:count]
-    valid = history["valid_action"][:count] if "valid_action" in history else [None] * count
+    valid = history.get("valid_action", [None] * count)[:count]
     turns = []
-    for action, seen, reward, fine in zip(
-        actions, history["observations"], rewards, valid, strict=True
+    for action, observation, reward, is_valid in zip(
+        actions, map(str, observations), rewards, valid, strict=True
     ):
-        observation, score = str(seen), float(reward)
+        score: float | None = float(reward)
         # v1 executed the text between the outermost brackets of `execute[…]`
         if react and action != "submit":
             wrapped = _EXECUTE.search(action)
-            action = wrapped[1] if wrapped else None
+            action = wrapped and wrapped[1]
         elif not react and _NO_CODE.match(observation):
             action = None
         if not isinstance(action, str | None):
             raise TypeError(f"{action!r:.50} is not text")
-        failed = fine is False or is_error(observation)
+        if react and action != "submit":
+            score = score or None
+        exit_code = None
+        if action not in (None, "submit"):
+            exit_code = int(is_valid is False or is_error(observation))
         turn = Turn(
             action=action,
             observation=observation,
-            exit_code=None if action in (None, "submit") else int(failed),
+            exit_code=exit_code,
             timed_out=observation == "Command timed out",
-            score=score if score or not react or action == "submit" else None,
+            score=score,
         )
         turns.append(turn)
     if not isinstance(query, str):
         raise TypeError(f"{query!r:.50} is not text")
-    submitted = (
-        bool(turns)
-        and (turns[-1].action or "").split()[:1] == ["submit"]
-        and not turns[-1].exit_code
-    )
-    ended: Ended = "submit" if submitted else "solved" if best == 1 else "turns"
+    ended: Ended = "turns"
+    if best == 1:
+        ended = "solved"
+    if turns and not turns[-1].exit_code and (turns[-1].action or "").split()[:1] == ["submit"]:
+        ended = "submit"
     return Episode(str(entry["task_id"]), query, tuple(turns), best, best == 1, ended)

@@ -12,5 +12,5 @@ def score_paper(agent: Sequence[bool], gold: Sequence[bool]) -> Score:
     """Return the share of public tests with the same result as for the gold, as in InterCode v1
     (Yang et al. 2023)."""
     same = [passed == gold_passed for passed, gold_passed in zip(agent, gold, strict=True)]
-    reward = sum(same) / len(same) if same else 0.0
+    reward = sum(same) / max(1, len(same))
     return Score(reward, reward == 1, score_parts(agent, ()))

@@ -63,16 +63,14 @@ def container(spec: WorkspaceSpec, data: str) -> WorkspaceSpec:
         return start
 
     # other data sets count as the first file system
-    number = match[1] if (match := re.search(r"fs_(\d+)$", data)) else "1"
+    match = re.search(r"fs_(\d+)$", data)
+    number = match[1] if match else "1"
     environment = {"PATH": ENVIRONMENT["PATH"], "HOME": "/root", "HOSTNAME": "intercode"}
     environment |= {"file_system_version": number, "script": f"setup_nl2b_fs_{number}.sh"}
-    build = spec.build
-    return replace(
-        spec,
-        template=reset(spec.template),
-        environment=environment,
-        build=(lambda image: reset(build(image))) if build else None,
-    )
+    spec = replace(spec, template=reset(spec.template), environment=environment)
+    if build := spec.build:
+        return replace(spec, build=lambda image: reset(build(image)))
+    return spec
 
 
 @lru_cache(maxsize=64)
@@ -87,11 +85,14 @@ def execute_stateless(workspace: Workspace, action: str) -> ExecResult:
     An action that starts with `cd` changes to the folder that the rest of its text names. As in v1,
     wait for the output of background jobs, and treat an output that is not UTF-8 as malformed.
     """
-    cwd, target = workspace.last.cwd, None
+    cwd = workspace.last.cwd
+    target = ""
+    command = action.strip()
     if action.startswith("cd "):
         target = folder_after_cd(cwd, action[3:].strip())
+        command = f"cd {target}"
     try:
-        argv = shlex.split(f'/bin/bash -c "{f"cd {target}" if target else action.strip()}"')
+        argv = shlex.split(f'/bin/bash -c "{command}"')
     except ValueError:
         return ExecResult("Malformed command", None, cwd=cwd)
     result = workspace.sandbox.exec("", argv=argv, cwd=cwd)
@@ -102,13 +103,17 @@ def execute_stateless(workspace: Workspace, action: str) -> ExecResult:
         result = replace(result, output=result.output + later.output)
     if _UNDECODABLE.search(result.output):
         return ExecResult("Malformed command", None, cwd=cwd)
-    return replace(result, cwd=target if target and result.exit_code == 0 else cwd)
+    if target and result.exit_code == 0:
+        cwd = target
+    return replace(result, cwd=cwd)
 
 
 def folder_after_cd(cwd: str, path: str) -> str:
     """Return where `cd PATH` leads, by its text alone."""
     parts = list[str]()
-    for part in (path if path.startswith("/") else f"{cwd}/{path}").split("/"):
+    if not path.startswith("/"):
+        path = f"{cwd}/{path}"
+    for part in path.split("/"):
         if part == "..":
             parts = parts[:-1]
         elif part not in ("", "."):
@@ -149,8 +154,7 @@ def execute_gold_again(workspace: Workspace, gold: str) -> GoldOutcome:
 def _tar(workspace: Workspace, *options: str) -> None:
     result = workspace.sandbox.exec("", argv=["tar", *options], cwd="/")
     if result.exit_code != 0:
-        output = result.output.strip()[-200:]
         raise DataError(
             "what the gold left in ignored folders cannot be carried over to its next "
-            f"execution: {output}"
+            f"execution: {result.output.strip()[-200:]}"
         )

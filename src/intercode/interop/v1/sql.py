@@ -38,12 +38,16 @@ def sql_paper(agent: Table | None, gold: Table | None, *, ordered: bool = True) 
     empty."""
     if agent is None or gold is None:
         return Score(0.0, False, {"iou": 0.0})
-    agent_rows, gold_rows = ([str(row) for row in side.rows] for side in (agent, gold))
+    agent_rows = list(map(str, agent.rows))
+    gold_rows = list(map(str, gold.rows))
     common = Counter(agent_rows) & Counter(gold_rows)
     either = len(agent_rows) + len(gold_rows) - common.total()
-    iou = common.total() / either if either else 1.0
-    sides = [_common_rows(rows, common) for rows in (agent_rows, gold_rows)]
-    tau = kendall_tau(*sides) if ordered else None
+    iou = 1.0
+    if either:
+        iou = common.total() / either
+    tau = None
+    if ordered:
+        tau = kendall_tau(_common_rows(agent_rows, common), _common_rows(gold_rows, common))
     if tau is None:
         return Score(iou, iou == 1, {"iou": iou})
     reward = round(iou * tau, 2)
@@ -58,7 +62,8 @@ rows."""
 def _common_rows(rows: Sequence[str], common: Counter[str]) -> list[str]:
     """Return the rows of the intersection in this side's order; of repeated rows, the first
     ones."""
-    left, taken = common.copy(), []
+    left = common.copy()
+    taken = []
     for row in rows:
         if left[row] > 0:
             left[row] -= 1
@@ -74,7 +79,8 @@ def kendall_tau(first: Sequence[str], second: Sequence[str]) -> float | None:
     pairs = math.comb(len(paired), 2)
     if pairs in (x_ties, y_ties):
         return None
-    exchanges, seen = 0, list[str]()
+    exchanges = 0
+    seen = list[str]()
     for _, y in paired:
         exchanges += len(seen) - bisect_right(seen, y)
         insort(seen, y)

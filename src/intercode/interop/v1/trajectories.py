@@ -11,60 +11,59 @@ not say who acted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from intercode.errors import DataError
-from intercode.interop.atif import marked_files
+from intercode.interop.atif import Object, Recording, marked_files
 from intercode.interop.v1.logs import is_error
 from intercode.reading import decoded, leave_out, parse_json, present, read_entries
 from intercode.runs.store import read_inside
-from intercode.types import Episode, Turn
+from intercode.types import Ended, Episode, Turn
 
 _FIELDS = {"environment", "trajectory"}
 
 
-def logs_in(content: object) -> list[tuple[str, dict[str, Any]]]:
-    """Return the logs in the JSON of a file, with their names; none if it has another form."""
-    if not isinstance(content, dict):
-        return []
-    if content.keys() >= _FIELDS:
-        return [(str(content.get("query_idx", 0)), content)]
-    return [
-        (str(entry.get("query_idx", name)), entry)
-        for name, entry in content.items()
-        if isinstance(entry, dict) and entry.keys() >= _FIELDS
-    ]
-
-
-def log_files(path: Path) -> Iterator[Path]:
-    """Yield the files with logs at or below `path`. Links below it are not followed."""
+def _logs(path: Path) -> Iterator[tuple[Path, str, Object]]:
+    """Yield the logs in the files at or below `path`, with their files and names."""
     for file in marked_files(path, b'"trajectory"'):
         try:
-            if logs_in(_content(file)):
-                yield file
+            content = parse_json(decoded(read_inside(file.parent, file.name), file), file)
         except DataError as error:
             if present(path) == "folder":
                 leave_out(error)
+            continue
+        if not isinstance(content, dict):
+            continue
+        entries = content
+        if content.keys() >= _FIELDS:
+            entries = {"0": content}
+        for name, entry in entries.items():
+            if isinstance(entry, dict) and entry.keys() >= _FIELDS:
+                yield file, str(entry.get("query_idx", name)), entry
 
 
-def _content(file: Path) -> Any:
-    return parse_json(decoded(read_inside(file.parent, file.name), file), file)
+def log_files(path: Path) -> Iterator[Path]:
+    """Yield the file of each log at or below `path`. Links below it are not followed."""
+    for file, _, _ in _logs(path):
+        yield file
 
 
-def read_logs(path: Path) -> tuple[dict[str, Any], list[Episode]] | None:
+def read_logs(path: Path) -> Recording | None:
     """Return the settings and episodes of the logs at or below `path`; None if there are none.
 
     Further logs of a query are its epochs; another query with the same index is a task of its own.
     A malformed log is left out with a warning; raises `DataError` if all are.
     """
-    episodes, envs, queries = list[Episode](), set[str](), dict[str, list[str]]()
+    episodes = []
+    envs = set()
+    queries = defaultdict[str, list[str]](list)
 
-    def read(entry: tuple[Path, str, dict[str, Any]]) -> tuple[Episode, str]:
+    def read(entry: tuple[Path, str, Object]) -> tuple[Episode, str]:
         file, task, log = entry
-        of_index = queries.setdefault(task, [])
-        query = str(log.get("query", ""))
+        of_index, query = queries[task], str(log.get("query", ""))
         epoch = of_index.count(query)
         of_index.append(query)
         if number := list(dict.fromkeys(of_index)).index(query):
@@ -76,41 +75,32 @@ def read_logs(path: Path) -> tuple[dict[str, Any], list[Episode]] | None:
                 f"{file}, episode {task}: it is not an episode of InterCode v1: {error!r:.200}"
             ) from error
 
-    logs = ((file, task, log) for file in log_files(path) for task, log in logs_in(_content(file)))
-    for episode, env in read_entries(logs, read):
+    for episode, env in read_entries(_logs(path), read):
         episodes.append(episode)
         envs.add(env)
     if not episodes:
         return None
-    settings = {"env": envs.pop()} if len(envs) == 1 else {}
-    return {
-        "run": str(path),
-        "agent": "logged",
-        "reward": "paper",
-        "protocol": "submit",
-        **settings,
-    }, episodes
+    settings = {"run": str(path), "agent": "logged", "reward": "paper", "protocol": "submit"}
+    if len(envs) == 1:
+        settings["env"] = envs.pop()
+    return settings, episodes
 
 
-def _episode(task: str, epoch: int, log: Mapping[str, Any]) -> Episode:
-    turns, reward = list[Turn](), log.get("reward")
-    fine = 0 if log["environment"] in ("ic_sql", "ic_python") else None
+def _episode(task: str, epoch: int, log: Object) -> Episode:
+    score = log.get("reward")
+    turns = []
+    ended: Ended | None = None
+    has_statuses = log["environment"] in ("ic_sql", "ic_python")
     for step in log["trajectory"]:
-        action, seen = step["action"], str(step["observation"])
+        action, observation = step["action"], str(step["observation"])
         if not isinstance(action, str):
             raise TypeError(f"the action {action!r:.50} is not text")
-        exit_code = 1 if is_error(seen) else fine
-        turns.append(Turn(action=action, observation=seen, exit_code=exit_code))
-    score = None if reward is None else float(reward)
+        failed = is_error(observation)
+        exit_code = int(failed) if failed or has_statuses else None
+        turns.append(Turn(action=action, observation=observation, exit_code=exit_code))
     if score is not None:
+        score, ended = float(score), "submit"
         turns.append(Turn(action="submit", observation="", score=score))
-    return Episode(
-        task,
-        str(log.get("query", "")),
-        tuple(turns),
-        score,
-        score == 1,
-        None if score is None else "submit",
-        epoch=epoch,
-        takes_answer=False,
-    )
+    query = str(log.get("query", ""))
+    episode = Episode(task, query, tuple(turns), score, score == 1, ended, epoch=epoch)
+    return replace(episode, takes_answer=False)

@@ -50,28 +50,27 @@ class InspectModel:
             if isinstance(error, util.LimitExceededError):
                 return Reply("", final=True)
             raise ModelError(f"{self.name}: {error}") from error
-        called = [
-            ToolCall(call.id, call.function, json.dumps(call.arguments))
-            for call in output.message.tool_calls or ()
-        ]
-        usage = (
-            Usage(output.usage.input_tokens, output.usage.output_tokens)
-            if output.usage
-            else Usage()
-        )
-        return Reply(output.completion, usage, tuple(called))
+        usage, calls = Usage(), []
+        if output.usage:
+            usage = Usage(output.usage.input_tokens, output.usage.output_tokens)
+        for call in output.message.tool_calls or ():
+            calls.append(ToolCall(call.id, call.function, json.dumps(call.arguments)))
+        return Reply(output.completion, usage, tuple(calls))
 
     async def _ask(self, messages: Any, tools: Sequence[Tool]) -> ModelOutput:
-        offered = [ToolInfo(**tool["function"]) for tool in tools]
-        return await self._model.generate(await messages_from_openai(messages), offered)
+        return await self._model.generate(
+            await messages_from_openai(messages), [ToolInfo(**tool["function"]) for tool in tools]
+        )
 
 
 @solver
 def play(pool: RolloutPool) -> Solver:
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        rollout = await pool.play((str(state.sample_id), state.epoch), model := InspectModel())
+        model = InspectModel()
+        rollout = await pool.play((str(state.sample_id), state.epoch), model)
         asked: Any = [turn.ask for turn in rollout.episode.turns if turn.ask]
-        state.messages = await messages_from_openai(list(asked[-1])) if asked else state.messages
+        if asked:
+            state.messages = await messages_from_openai(list(asked[-1]))
         state.metadata |= {
             "reward": rollout.reward,
             "shaped_reward": rollout.episode.reward,
@@ -104,9 +103,8 @@ def coding(
     """Return an Inspect task. `env` and `agent` are those of `intercode eval`, `options` those of
     `intercode.prepare`, and `shaped` is as for `RolloutPool`."""
     factory = intercode.prepare(env, **options)
-    samples = [Sample(item.query, target=item.gold, id=item.id) for item in factory.tasks]
     return Task(
-        samples,
+        [Sample(item.query, target=item.gold, id=item.id) for item in factory.tasks],
         solver=play(RolloutPool(factory, agent, limits=RolloutLimits(turns), shaped=shaped)),
         scorer=reward(),
     )

@@ -11,6 +11,7 @@ A fault of the machine is an error message, never a reward; the next reset gets 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from openenv.core.env_server import (
@@ -23,8 +24,8 @@ from openenv.core.env_server import (
 )
 
 import intercode
-from intercode.env import EnvFactory
 from intercode.errors import SandboxError
+from intercode.factory import EnvFactory
 from intercode.runner.episode import UNSCORED
 from intercode.train.shaping import training_reward, warn_of_shaped
 
@@ -80,9 +81,11 @@ class CodeEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
             raise
         self._state.step_count += 1
         facts = {name: info[name] for name in ("exit_code", "timed_out", "ended") if name in info}
-        reward = training_reward(info.get("score", UNSCORED), shaped=self._shaped)
         return CodeObservation(
-            text=text, reward=reward, done=terminated or truncated, metadata=facts
+            text=text,
+            reward=training_reward(info.get("score", UNSCORED), shaped=self._shaped),
+            done=terminated or truncated,
+            metadata=facts,
         )
 
     @property
@@ -105,12 +108,12 @@ def app(
     `intercode.prepare`, and `shaped` is as for `RolloutPool`."""
     if shaped:
         warn_of_shaped()
-    factory = intercode.prepare(env, **options)
-    limits = ConcurrencyConfig(max_concurrent_envs=sessions, session_timeout=idle_seconds)
     return create_app(
-        lambda: CodeEnvironment(factory, shaped),
+        partial(CodeEnvironment, intercode.prepare(env, **options), shaped),
         CodeAction,
         CodeObservation,
-        concurrency_config=limits,
+        concurrency_config=ConcurrencyConfig(
+            max_concurrent_envs=sessions, session_timeout=idle_seconds
+        ),
         state_cls=CodeState,
     )

@@ -32,21 +32,21 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from datasets import Dataset
 
-from intercode.agents import Agent, Strategy
 from intercode.agents.code import asking, unfenced
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.errors import IntercodeError, UsageError
+from intercode.factory import EnvFactory
 from intercode.runner.episode import UNSCORED
 from intercode.submission import submitting
 from intercode.train import Chat, Job, Rollout, RolloutLimits, RolloutPool, Sampler, hf_chat
+from intercode.train.settings import AnyAgent
 from intercode.train.shaping import training_reward, warn_of_shaped
+from intercode.types import Task
 from intercode.user import facets_of
-
-T = TypeVar("T")
 
 
 class Rollouts:
@@ -57,7 +57,7 @@ class Rollouts:
     def __init__(
         self,
         factory: EnvFactory | Sequence[EnvFactory],
-        agent: str | Agent | Strategy = "try_again",
+        agent: AnyAgent = "try_again",
         *,
         limits: RolloutLimits | None = None,
         chat: Chat | None = None,
@@ -67,7 +67,9 @@ class Rollouts:
         self.seed, self.chat, self.sampler = 0, chat, sampler
         limits = limits or RolloutLimits(reply_tokens=512)
         self.pool = RolloutPool(factory, agent, limits=limits, shaped=shaped)
-        self.tasks = [task for world in self.pool.worlds for task in world.tasks]
+        self.tasks = list[Task]()
+        for setting in self.pool.settings:
+            self.tasks += setting.tasks
 
     def dataset(self) -> Any:
         return Dataset.from_list([{"prompt": task.id} for task in self.tasks])
@@ -82,15 +84,12 @@ class Rollouts:
         else:
             trainer.generation_config.max_new_tokens = reply
 
-        def generate(asked: list[list[int]]) -> list[tuple[list[int], list[float]]]:
+        def generate(asked: list[list[int]]) -> Any:
             ids, logprobs = trainer._generate_single_turn(asked, None, {}, 1)
             return list(zip(ids, logprobs or [[]] * len(ids), strict=True))
 
-        chat = self.chat = self.chat or hf_chat(trainer._tokenizer)
-
-        def play(jobs: Sequence[Job]) -> list[Rollout]:
-            return self.pool.run_batch(jobs, generate, chat, limits=limits)
-
+        self.chat = self.chat or hf_chat(trainer._tokenizer)
+        play = partial(self.pool.run_batch, generate=generate, chat=self.chat, limits=limits)
         if self.sampler and trainer.model.training:
             groups, incomplete = divmod(len(prompts), trainer.num_generations)
             if incomplete:
@@ -102,16 +101,14 @@ class Rollouts:
         else:
             played = play([Job(prompt, self.seed + n) for n, prompt in enumerate(prompts)])
             self.seed += len(played)
-        prompt_ids, token_ids, mask, logprobs = zip(
-            *(_sequence(rollout, trainer.eos_token_ids[0]) for rollout in played), strict=True
-        )
-        return {
-            "prompt_ids": list(prompt_ids),
-            "completion_ids": list(token_ids),
-            "env_mask": list(mask),
-            "logprobs": list(logprobs) if all(logprobs) else None,
-            "reward": [rollout.reward for rollout in played],
-        }
+        names = "prompt_ids", "completion_ids", "env_mask", "logprobs"
+        batch: dict[str, Any] = {name: [] for name in names}
+        for rollout in played:
+            for name, values in zip(names, _sequence(rollout, trainer), strict=True):
+                batch[name].append(list(values))
+        if not all(batch["logprobs"]):
+            batch["logprobs"] = None
+        return {**batch, "reward": [rollout.reward for rollout in played]}
 
     def reward(
         self,
@@ -122,7 +119,9 @@ class Rollouts:
         """Return the rewards of the episodes, as one of the trainer's `reward_funcs`; add the
         figures of the pool, and of the sampler if there is one, to the trainer's metrics."""
         if log_metric:
-            numbers = self.pool.stats().numbers() | (self.sampler.numbers() if self.sampler else {})
+            numbers = self.pool.stats().numbers()
+            if self.sampler:
+                numbers |= self.sampler.numbers()
             for name, number in numbers.items():
                 log_metric(f"intercode/{name}", number)
         return list(reward)
@@ -139,8 +138,9 @@ def environments(
         {"prompt": [{"role": "user", "content": task.query}], "task": task.id}
         for task in factory.tasks
     ]
-    asks = any(facets_of(task.extra) for task in factory.tasks)
-    kind = AskingEnvironment if asks else ToolEnvironment
+    kind = ToolEnvironment
+    if any(facets_of(task.extra) for task in factory.tasks):
+        kind = AskingEnvironment
     return Dataset.from_list(rows), partial(kind, factory, shaped)
 
 
@@ -149,20 +149,14 @@ class ToolEnvironment:
     it: its sandbox ends with it."""
 
     def __init__(self, factory: EnvFactory, shaped: bool = False) -> None:
-        self._factory, self._shaped = factory, shaped
+        self._factory, self._shaped, self._over = factory, shaped, True
         self._env: InterCodeEnv | None = None
-        self._close: Callable[[], object] = lambda: None
         self._reward: float | None = None
-        self._over = True
 
     def reset(self, task: str, **_: Any) -> None:
         """Begin an episode of the data set's row."""
         self._reward, self._over = None, False
-
-        def begin(env: InterCodeEnv) -> None:
-            env.reset(seed=0, options={"task": task})
-
-        self._use(begin)
+        self._use(lambda env: env.reset(seed=0, options={"task": task}))
 
     def execute(self, code: str) -> str:
         """Execute code and return what it prints.
@@ -204,13 +198,13 @@ class ToolEnvironment:
         def step(env: InterCodeEnv) -> str:
             observation, _, terminated, truncated, info = env.step(action(env))
             if terminated or truncated:
-                score = info.get("score", UNSCORED)
-                self._reward, self._over = training_reward(score, shaped=self._shaped), True
+                self._over = True
+                self._reward = training_reward(info.get("score", UNSCORED), shaped=self._shaped)
             return observation
 
         return self._use(step) or ""
 
-    def _use(self, call: Callable[[InterCodeEnv], T]) -> T | None:
+    def _use(self, call: Callable[[InterCodeEnv], Any]) -> Any:
         """Return what a call of the environment returns; after a fault the episode is over, and
         the next one gets a new environment."""
         try:
@@ -222,9 +216,10 @@ class ToolEnvironment:
             raise
         except IntercodeError as fault:
             logging.getLogger(__name__).warning("an episode has no reward: %s", fault)
-            self._env, self._over = None, True
-            with suppress(IntercodeError):
-                self._close()
+            env, self._env, self._over = self._env, None, True
+            if env:
+                with suppress(IntercodeError):
+                    self._close()
             return None
 
 
@@ -243,9 +238,10 @@ class AskingEnvironment(ToolEnvironment):
         return self._step(lambda env: asking({"question": question}) or "ask ?")
 
 
-def _sequence(rollout: Rollout, end: int) -> tuple[list[int], list[int], list[int], list[float]]:
+def _sequence(rollout: Rollout, trainer: Any) -> tuple[Sequence[float], ...]:
     """Return prompt, completion, mask and log-probabilities; after a fault, or without a reply, one
     token that is not trained."""
+    end = trainer.eos_token_ids[0]
     if rollout.reward is None or not rollout.segments:
         return [end], [end], [0], [0.0]
     if len(rollout.segments) > 1:
@@ -255,10 +251,5 @@ def _sequence(rollout: Rollout, end: int) -> tuple[list[int], list[int], list[in
         )
     (segment,) = rollout.segments
     if not segment.token_ids:  # TRL cannot train an empty completion
-        return list(segment.prompt_ids), [end], [0], [0.0]
-    return (
-        list(segment.prompt_ids),
-        list(segment.token_ids),
-        list(segment.mask),
-        list(segment.logprobs),
-    )
+        return segment.prompt_ids, [end], [0], [0.0]
+    return segment.prompt_ids, segment.token_ids, segment.mask, segment.logprobs

@@ -47,10 +47,12 @@ class CodeTask(vf.Task[CodeData]):
 
 class CodeTaskset(vf.Taskset[CodeTask, CodeConfig]):
     def load(self) -> list[CodeTask]:
-        config = self.config
-        shared = {"env": config.env, "options": config.options, "shaped": config.shaped}
-        tasks = intercode.prepare(config.env, **json.loads(config.options)).tasks
-        return [CodeTask(CodeData(id=task.id, prompt=task.query, **shared)) for task in tasks]
+        env, options, shaped = self.config.env, self.config.options, self.config.shaped
+        tasks = []
+        for task in intercode.prepare(env, **json.loads(options)).tasks:
+            data = CodeData(id=task.id, prompt=task.query, env=env, options=options, shaped=shaped)
+            tasks.append(CodeTask(data))
+        return tasks
 
 
 class CodeHarnessConfig(vf.HarnessConfig):

@@ -21,28 +21,23 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, Self
 
 import cloudpickle
 
-from intercode.agents import Strategy
-from intercode.env import EnvFactory
 from intercode.envs import environment_class, prepare
 from intercode.errors import IntercodeError, ModelError, SandboxError
+from intercode.factory import EnvFactory
 from intercode.models import OpenAIModel
 from intercode.plugins import attribute_path
-from intercode.runner.budget import BudgetTracker
-from intercode.runner.episode import play
 from intercode.runs.store import differing_settings
 from intercode.train.cluster.base import Lost
-from intercode.train.cluster.host import OF_TASK, EnvHost, values_of
+from intercode.train.cluster.host import EnvHost, values_of
 from intercode.train.cluster.hosts import NodeHost, NodeHosts
-from intercode.train.cluster.processes import Call
 from intercode.train.cluster.shipping import TRAVELLING, Shipment, pack, unpack
-from intercode.train.sampling import EpisodeSampler
+from intercode.train.jobs import Order
 from intercode.types import Episode, Message, Task, Turn
 
 
@@ -50,15 +45,11 @@ class HostLost(SandboxError):
     """A host, or its node, was lost with its environments."""
 
 
-@dataclass(slots=True)
-class _Host(NodeHost):
-    """`envs` counts the environments on it."""
-
-    envs: int = 0
-
-
-class HostEnvs(AbstractContextManager["HostEnvs"]):
+class HostEnvs:
     """Hosts that prepare the same factories, and make environments of them."""
+
+    prompts: str | None = None
+    """A folder of this machine, for environments of another one."""
 
     def __init__(
         self, on: str | int, prepare: Callable[[], Callable[[], Sequence[EnvFactory]]], calls: int
@@ -67,7 +58,8 @@ class HostEnvs(AbstractContextManager["HostEnvs"]):
         `SandboxError` if no host can play."""
         self._facts: list[dict[str, Any]] | None = None
         self._lock = threading.Lock()
-        self._hosts = NodeHosts(on, _Host, lambda: (EnvHost, (prepare(),), calls), self._refuse)
+        self.answers_questions = isinstance(on, int)
+        self.hosts = NodeHosts(on, EnvHost, prepare, NodeHost, self._refuse, calls)
         try:
             self.count(self.free_host(), -1)
         except BaseException:
@@ -83,32 +75,38 @@ class HostEnvs(AbstractContextManager["HostEnvs"]):
     def close(self) -> None:
         """End the hosts and their environments. May be called twice."""
         with self._lock:
-            self._hosts.close()
+            self.hosts.close()
 
     def places(self) -> dict[str, int]:
         """Return the number of environments on each node that has any."""
         with self._lock:
-            return {host.node.name: host.envs for host in self._hosts if host.envs}
+            return {host.node.name: host.envs for host in self.hosts if host.envs}
 
-    def free_host(self, current: _Host | None = None, actor: Any = None) -> _Host:
+    def make(self, factory: int = 0) -> HostEnv:
+        """Make an environment on the host with the fewest. Raises `SandboxError` if none can."""
+        while True:  # until a host answers
+            with suppress(HostLost):
+                return HostEnv(self, factory)
+
+    def free_host(self, current: NodeHost | None = None, actor: Any = None) -> NodeHost:
         """Return the host with the fewest environments, after adding one there; or `current`, if
         its actor is still `actor` and no host has two fewer. Waits while hosts start. Raises
         `SandboxError` if no host can play."""
         while True:
             with self._lock:
-                ready = self._hosts.look()
-                least = min(ready, key=lambda host: host.envs, default=None)
-                stays = current in ready and current and current.actor is actor
-                if current and stays and least and current.envs <= least.envs + 1:
-                    return current
-                if least:
+                ready = self.hosts.look()
+                if ready:
+                    least = min(ready, key=lambda host: host.envs)
+                    most = least.envs + 1
+                    if current in ready and current.actor is actor and current.envs <= most:
+                        return current
                     least.envs += 1
                     return least
-                if why := self._hosts.why_none():
+                if why := self.hosts.why_none():
                     raise SandboxError(f"no host can play ({why})")
             time.sleep(0.05)
 
-    def actor_of(self, host: _Host) -> Any:
+    def actor_of(self, host: NodeHost) -> Any:
         """Return the actor of a host. Raises `HostLost` if another thread saw it end: the actor
         that takes its place has not prepared yet."""
         with self._lock:
@@ -116,34 +114,20 @@ class HostEnvs(AbstractContextManager["HostEnvs"]):
                 raise HostLost(f"the host on {host.node.name} was lost")
             return host.actor
 
-    def count(self, host: _Host, change: int) -> None:
+    def count(self, host: NodeHost, change: int) -> None:
         """Add to the number of a host's environments."""
         with self._lock:
             host.envs += change
 
-    def ask(
-        self,
-        host: _Host,
-        actor: Any,
-        method: str,
-        *arguments: Any,
-        meanwhile: Callable[[], object] | None = None,
-    ) -> Any:
-        """Return the answer of a host's actor, or raise it if it is an error. A lost host is a
-        `SandboxError`. `meanwhile` is called each second."""
-        call = actor.call(method, *arguments)
-        while meanwhile and not self._hosts.cluster.wait([call], 1.0):
-            meanwhile()
-        return self.result(host, actor, call)
-
-    def result(self, host: _Host, actor: Any, call: Any) -> Any:
-        """Return the answer to a call, as `ask` does."""
+    def result(self, host: NodeHost, actor: Any, call: Any) -> Any:
+        """Return the answer to a call of a host's actor, or raise it if it is an error. A lost host
+        is a `SandboxError`."""
         try:
-            answer = self._hosts.cluster.result(call)
+            answer = self.hosts.cluster.result(call)
         except Lost as error:
             with self._lock:
                 if host.actor is actor:
-                    self._hosts.lose(host, str(error))
+                    self.hosts.lose(host, str(error))
             raise HostLost(f"the host on {host.node.name} was lost: {error}") from error
         if isinstance(answer, IntercodeError):
             raise answer
@@ -164,39 +148,28 @@ class HostEnvs(AbstractContextManager["HostEnvs"]):
 class HostEnv:
     """An environment in a host, as `episode.play` needs it."""
 
-    def __init__(self, owner: HostEnvs, factory: int, host: _Host) -> None:
+    protocol: str
+
+    def __init__(self, owner: HostEnvs, factory: int) -> None:
         self._owner, self._factory, self._rollouts = owner, factory, itertools.count()
-        self._open(host)
+        self._open(owner.free_host())
 
-    @classmethod
-    def make(cls, owner: HostEnvs, factory: int = 0) -> Self:
-        """Make an environment on the host with the fewest. Raises `SandboxError` if none can."""
-        while True:  # until a host answers
-            with suppress(HostLost):
-                return cls(owner, factory, owner.free_host())
-
-    def _open(self, host: _Host) -> None:
+    def _open(self, host: NodeHost) -> None:
         self._host, self._closed = host, True
         try:
             self._actor = self._owner.actor_of(host)
-            self._number, attributes = self._owner.ask(host, self._actor, "open", self._factory)
+            self._number, attributes = self._ask("open", self._factory)
         except BaseException:
             self._owner.count(host, -1)
             raise
-        self.protocol: str = attributes["protocol"]
-        self.submission, self.language = attributes["submission"], attributes["language"]
-        self.prompts: str | None = attributes["prompts"]
-        self.takes_answer, self.takes_questions = False, False
-        self.no_value, self._closed = "", False
+        vars(self).update(attributes)
+        self.prompts: str | None = self._owner.prompts or attributes["prompts"]
+        self.takes_answer = self.takes_questions = self._closed = False
+        self.no_value = ""
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         self._move()
-        (observation, info), attributes = self._call("reset", seed=seed, options=options)
-        for name in OF_TASK:
-            setattr(self, name, attributes[name])
-        return observation, info
+        return self._call("reset", seed=seed, options=options)
 
     def _move(self) -> None:
         """Move to another host if this one has too many environments, or was lost."""
@@ -206,69 +179,85 @@ class HostEnv:
                 self.close()
             self._open(host)
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = self._call("step", action)[0]
-        return observation, reward, terminated, truncated, info
+    def step(self, action: str) -> Any:
+        return self._call("step", action)
 
-    def outcomes(self) -> dict[str, Any]:
-        outcomes: dict[str, Any] = self._call("outcomes")[0]
-        return outcomes
+    def outcomes(self) -> Any:
+        return self._call("outcomes")
 
-    def value(self) -> float | None:
-        value: float | None = self._call("value")[0]
-        return value
+    def value(self) -> Any:
+        return self._call("value")
 
-    def play_rollout(
-        self,
-        task: Task,
-        strategy: Strategy,
-        sampler: EpisodeSampler,
-        tracker: BudgetTracker,
-        *,
-        seed: int,
-        turns: list[Turn],
-        values: bool = False,
-    ) -> Episode:
-        """Play a rollout as `episode.play` does; in the host, if it can be."""
-        facts: dict[str, Any] = {"seed": seed, "values": values}
-        if not getattr(strategy, "__module__", "").startswith("intercode."):
-            return play(self, task, strategy, sampler, tracker, turns=turns, **facts)
-        model = getattr(sampler.source, "model", None)
-        if type(model) is not OpenAIModel:
-            return self._play_asking(task, strategy, sampler, tracker, turns, facts)
-
+    def play_rollout(self, order: Order) -> Episode:
+        """Play a rollout; in the host, if it can be."""
+        strategy, sampler = order.strategy, order.sampler
+        is_served = type(sampler.inner) is OpenAIModel
+        if not getattr(strategy, "__module__", "").startswith("intercode.") or not (
+            is_served or self._owner.answers_questions
+        ):
+            return order.play_here(self)
         self._move()
         rollout = self._number, next(self._rollouts)
+        arguments = (
+            *("play", rollout, order.task, _pickled(strategy)),
+            *(order.seed, order.values, sampler.limits),
+        )
 
         def stop() -> None:
-            if why := tracker.stop_reason():
+            if why := order.tracker.stop_reason():
                 self._actor.call("stop", rollout, why)
 
-        arguments = (task, _pickled(strategy), _pickled(model), sampler.limits, seed, values)
-        result, log, sampler.cut = self._owner.ask(
-            self._host, self._actor, "play", rollout, *arguments, meanwhile=stop
-        )
-        turns += log
+        if is_served:
+            call = self._actor.call(*arguments, _pickled(sampler.inner))
+            while not self._owner.hosts.cluster.wait([call], 1.0):
+                stop()
+            result, turns, sampler.cut = self._owner.result(self._host, self._actor, call)
+            order.turns.extend(turns)
+        else:
+            result = self._answer(order, self._actor.call(*arguments, asks=True), stop)
         if isinstance(result, IntercodeError):
             raise result
         episode: Episode = result
         return episode
 
-    def _play_asking(
-        self,
-        task: Task,
-        strategy: Strategy,
-        sampler: EpisodeSampler,
-        tracker: BudgetTracker,
-        turns: list[Turn],
-        facts: dict[str, Any],
-    ) -> Episode:
-        """Play a rollout of which this process has the model."""
-        return play(self, task, strategy, sampler, tracker, turns=turns, **facts)
+    def _answer(self, order: Order, call: Any, stop: Callable[[], None]) -> Any:
+        """Answer the questions of a rollout of which this process has the model. Return the
+        episode, or the fault."""
+        messages, asked = list[Message](), list[tuple[Message, ...]]()
+        failure: BaseException | None = None
+        while True:
+            try:
+                question = call.questions.get(timeout=1.0)
+            except queue.Empty:
+                stop()
+                continue
+            if question is None:  # the rollout has ended
+                break
+            unchanged, new, tools, draw = question
+            messages = [*messages[:unchanged], *new]
+            asked.append(tuple(messages))
+            try:
+                answer = order.sampler.complete(messages, tools=tools, draw=draw)
+                reply: Any = values_of(answer)
+            except BaseException as error:
+                failure, reply = error, ModelError(f"the model raised {error!r:.300}")
+            self._actor.answer(call, (reply, order.tracker.stop_reason()))
+        result, log, _ = self._owner.result(self._host, self._actor, call)
+        questions = zip(asked, order.sampler.replies, strict=False)
+        for has_question, values in log:
+            if has_question:
+                ask, answer = next(questions)
+                values |= {"ask": ask, "usage": answer.usage, "sample": answer.sample}
+            order.turns.append(Turn(**values))
+        if failure:
+            raise failure
+        if isinstance(result, IntercodeError):
+            return result
+        return Episode(turns=tuple(order.turns), **result)
 
     def fork(self, *, replay: bool = False) -> Self:
         fork = copy.copy(self)
-        fork._number, _ = self._call("fork", replay=replay)
+        fork._number = self._call("fork", replay=replay)
         self._owner.count(self._host, 1)
         return fork
 
@@ -279,20 +268,14 @@ class HostEnv:
             self._owner.count(self._host, -1)
             self._call("close")
 
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        return self._owner.result(self._host, self._actor, self._actor.call(method, *arguments))
+
     def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
-        return self._owner.ask(
-            self._host, self._actor, "call", self._number, method, arguments, options
-        )
-
-
-class RayEnv(HostEnv):
-    """An environment on a node."""
-
-    _owner: RayEnvs
-
-    def _open(self, host: _Host) -> None:
-        super()._open(host)
-        self.prompts = self._owner.prompts  # a folder of this machine
+        """Return what a method returns, and take over the attributes that it changes."""
+        value, attributes = self._ask("call", self._number, method, arguments, options)
+        vars(self).update(attributes)
+        return value
 
 
 class RayEnvs(HostEnvs):
@@ -317,100 +300,31 @@ class RayEnvs(HostEnvs):
         shipped = {"env": env, **options}
         super().__init__(on, lambda: partial(_prepare_shipped, pack(shipped, env_class)), calls)
 
-    def __call__(self) -> RayEnv:
+    def __call__(self) -> HostEnv:
         """Make an environment. Raises `SandboxError` if no node can."""
-        return RayEnv.make(self)
+        return self.make()
 
 
 def _prepare_shipped(shipment: Shipment) -> list[EnvFactory]:
     return [prepare(**unpack(shipment))]
 
 
-class ProcessEnv(HostEnv):
-    """An environment in a process of this machine, which asks this process during a rollout."""
-
-    def _play_asking(
-        self,
-        task: Task,
-        strategy: Strategy,
-        sampler: EpisodeSampler,
-        tracker: BudgetTracker,
-        turns: list[Turn],
-        facts: dict[str, Any],
-    ) -> Episode:
-        self._move()
-        actor, most = self._actor, tracker.limits.turns
-        rollout = self._number, next(self._rollouts)
-        arguments = (rollout, task, _pickled(strategy), most, facts)
-        call = actor.call("play_asking", *arguments, asks=True)
-        messages, asked = list[Message](), list[tuple[Message, ...]]()
-        failure: BaseException | None = None
-        while question := self._question(rollout, call, tracker):
-            known, new, tools, draw = question
-            messages = [*messages[:known], *new]
-            asked.append(tuple(messages))
-            try:
-                reply: Any = values_of(sampler.complete(messages, tools=tools, draw=draw))
-            except BaseException as error:
-                failure, reply = error, ModelError(f"the model raised {error!r:.300}")
-            actor.answer(call, (reply, tracker.stop_reason()))
-        result, log = self._owner.result(self._host, actor, call)
-        questions = zip(asked, sampler.replies, strict=False)
-        for has_question, values in log:
-            if has_question:
-                ask, answer = next(questions)
-                values |= {"ask": ask, "usage": answer.usage, "sample": answer.sample}
-            turns.append(Turn(**values))
-        if failure:
-            raise failure
-        if isinstance(result, IntercodeError):
-            raise result
-        return Episode(turns=tuple(turns), **result)
-
-    def _question(self, rollout: tuple[int, int], call: Call, tracker: BudgetTracker) -> Any:
-        """Return the next question of a rollout, or None when it has ended; stop it if the tracker
-        says so."""
-        while True:
-            try:
-                return call.questions.get(timeout=1.0)
-            except queue.Empty:
-                if why := tracker.stop_reason():
-                    self._actor.call("stop", rollout, why)
-
-
-class ProcessEnvs(HostEnvs):
-    """Several factories of `intercode.prepare` in processes of this machine; `factories` are their
-    counterparts here."""
-
-    def __init__(self, contents: Sequence[bytes], hosts: int, calls: int) -> None:
-        """`contents` are the factories, pickled."""
-        super().__init__(hosts, lambda: partial(_prepare_pickled, contents), calls)
-        self.factories = [partial(ProcessEnv.make, self, at) for at in range(len(contents))]
-
-
-def _prepare_pickled(contents: Sequence[bytes]) -> list[EnvFactory]:
-    return [pickle.loads(content) for content in contents]
-
-
-def spread(factories: Sequence[Callable[[], Any]], hosts: int, calls: int) -> ProcessEnvs | None:
+def spread(factories: Sequence[Callable[[], Any]], hosts: int, calls: int) -> HostEnvs | None:
     """Return the environments of factories in that many processes of this machine, which answer
     that many calls at once; None, with a warning, if these processes cannot prepare them."""
     try:
-        return ProcessEnvs([_content(factory) for factory in factories], hosts, calls)
+        for factory in factories:
+            if not isinstance(factory, EnvFactory):
+                raise TypeError(f"{factory!r:.50} is not a factory of intercode.prepare")
+        prepare = partial(pickle.loads, cloudpickle.dumps(list(factories)))
+        return HostEnvs(hosts, lambda: prepare, calls)
     except Exception as error:
         warnings.warn(
             f"the environments stay in this process, since others cannot prepare them: {error}",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
         return None
-
-
-def _content(factory: Callable[[], Any]) -> bytes:
-    if not isinstance(factory, EnvFactory):
-        raise TypeError(f"{factory!r:.50} is not a factory of intercode.prepare")
-    content: bytes = cloudpickle.dumps(factory)
-    return content
 
 
 @lru_cache(maxsize=8)

@@ -5,7 +5,7 @@ and threads.
                                ──► the answer of an exchange
     EnvHost.call(number, "step", action)    ──► the environment of that number
     EnvHost.play(number, task, …)           ──► a whole rollout there
-    EnvHost.play_asking(number, task, …)    ──► the same, but the trainer's process samples
+                                                the trainer's process may sample
 
 Sandboxes die with the process. Errors travel as values, so that an error of a call means that the
 host is lost and nothing else.
@@ -13,6 +13,7 @@ host is lost and nothing else.
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import queue
@@ -20,15 +21,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from functools import lru_cache
-from itertools import takewhile
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from intercode.env import EnvFactory, InterCodeEnv
+from intercode.env import InterCodeEnv
 from intercode.errors import IntercodeError, UsageError
-from intercode.models import Model, OpenAIModel
+from intercode.factory import EnvFactory
+from intercode.models import OpenAIModel
 from intercode.plugins import attribute_path, describe_error, fault_of, is_user_code
 from intercode.runner.budget import Budget, BudgetTracker, RunLimits
 from intercode.runner.episode import play
@@ -43,9 +44,6 @@ Key = tuple[str, int]
 Result = Episode | Key | IntercodeError | Usage
 """A finished episode; a job that was not begun, because the run stops; the mistake that ends the
 run; or what the replies since the last exchange used."""
-Value = TypeVar("Value")
-OF_TASK = ("takes_answer", "takes_questions", "no_value")
-"""Attributes of an environment that depend on its task."""
 WAIT = 1.0
 """Seconds that an exchange waits for a result."""
 
@@ -55,8 +53,8 @@ def as_value(error: BaseException) -> IntercodeError:
     if isinstance(error, IntercodeError):
         return type(error)(str(error))
     if is_user_code(error) or not isinstance(error, Exception):
-        notes = getattr(error, "__notes__", ())
-        return UsageError(f"code of yours raised {', '.join((describe_error(error), *notes))}")
+        words = [describe_error(error), *getattr(error, "__notes__", ())]
+        return UsageError(f"code of yours raised {', '.join(words)}")
     return fault_of(error)
 
 
@@ -78,27 +76,26 @@ class EpisodeHost:
 
     def __init__(self, options: Callable[[], dict[str, Any]]) -> None:
         end_with_parent()
-        self._options = options
-        self._threads: list[threading.Thread] = []
-        self._jobs: queue.SimpleQueue[tuple[str | Task, int] | None] = queue.SimpleQueue()
-        self._results: queue.SimpleQueue[Result] = queue.SimpleQueue()
+        self._options, self._threads = options, list[threading.Thread]()
+        self._jobs = queue.SimpleQueue[tuple[str | Task, int] | None]()
+        self._results = queue.SimpleQueue[Result]()
 
-    def begin(self, workers: int, folder: Path | None) -> dict[str, Any] | IntercodeError:
+    def begin(self, workers: int, folder: Path | None) -> Any:
         """Plan, start the workers, and return the settings as this node sees them, to be compared
         with the driver's. `folder` is the run's, on the driver's machine."""
         try:
             self._evaluation = plan = Evaluation.plan(**self._options())
             self._folder = folder
-            self._tasks: dict[str, Task] = {task.id: task for task in plan.tasks}
+            self._tasks = {task.id: task for task in plan.tasks}
             # the run's budget is the driver's
             self._tracker = BudgetTracker(replace(plan.limits, run=Budget()))
             if isinstance(plan.model, OpenAIModel):
                 plan.model.give_up = self._tracker.stop_reason
             for number in range(workers):
-                self._threads.append(
-                    threading.Thread(target=self._work, name=f"worker-{number}", daemon=True)
-                )
-                self._threads[-1].start()
+                name = f"worker-{number}"
+                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
             return plan.config
         except BaseException as error:
             return as_value(error)
@@ -113,13 +110,12 @@ class EpisodeHost:
             self._tracker.stop(stop)
         for job in jobs:
             self._jobs.put(job)
-        results = list[Result]()
-        try:
+        results = []
+        with suppress(queue.Empty):
             results.append(self._results.get(timeout=WAIT))
             while True:
                 results.append(self._results.get_nowait())
-        except queue.Empty:
-            return [*results, self._tracker.take()]
+        return [*results, self._tracker.take()]
 
     def end(self, seconds: float) -> None:
         """Close the environments of workers that stop in time, which also removes what does not die
@@ -136,21 +132,21 @@ class EpisodeHost:
         plan = self._evaluation
         with closing(WarmEnv(plan.factory)) as env:
             while (job := self._jobs.get()) is not None:
-                task = self._tasks[job[0]] if isinstance(job[0], str) else job[0]
-                epoch = job[1]
+                task, epoch = job
+                if isinstance(task, str):
+                    task = self._tasks[task]
                 if self._tracker.stop_reason():
                     self._results.put((task.id, epoch))
                     continue
                 try:
-                    strategy, run_seed = plan.agent.strategy, plan.seed
                     episode, _ = play_job(
                         env,
                         task,
-                        strategy,
+                        plan.agent.strategy,
                         plan.model,
                         self._tracker,
                         epoch=epoch,
-                        run_seed=run_seed,
+                        run_seed=plan.options.seed,
                         folder=self._folder,
                         values=plan.config["values"],
                     )
@@ -164,35 +160,36 @@ class EnvHost:
 
     def __init__(self, prepare: Callable[[], Sequence[EnvFactory]]) -> None:
         end_with_parent()
-        self._prepare = prepare
-        self._envs: dict[int, InterCodeEnv] = {}
-        self._trackers: dict[tuple[int, int], BudgetTracker] = {}
+        self._prepare, self._envs = prepare, dict[int, InterCodeEnv]()
+        self._trackers = dict[tuple[int, int], BudgetTracker]()
         """By the numbers of the environment and of its rollout."""
-        self._next, self._lock = 0, threading.Lock()
+        self._numbers = itertools.count(1)
 
-    def begin(self) -> list[tuple[dict[str, Any], Sequence[Task]]] | IntercodeError:
+    def begin(self) -> Any:
         """Prepare, and return what influences results on this node and the tasks of each
         factory."""
 
-        def prepare() -> list[tuple[dict[str, Any], Sequence[Task]]]:
+        try:
             self._factories = self._prepare()
             return [(factory.facts(), factory.tasks) for factory in self._factories]
+        except BaseException as error:
+            return as_value(error)
 
-        return _answer(prepare)
-
-    def open(self, factory: int) -> tuple[int, dict[str, Any]] | IntercodeError:
+    def open(self, factory: int) -> Any:
         """Make an environment that does not count turns, and return its number and the attributes
         that a loop reads."""
 
-        def make() -> tuple[int, dict[str, Any]]:
+        try:
             env = self._factories[factory]()
             env.max_turns = None
-            attributes = {
-                name: getattr(env, name) for name in ("protocol", "submission", "language")
+            return self._number(env), {
+                "protocol": env.protocol,
+                "submission": env.submission,
+                "language": env.language,
+                "prompts": attribute_path(type(env), "prompts"),
             }
-            return self._keep(env), {**attributes, "prompts": attribute_path(type(env), "prompts")}
-
-        return _answer(make)
+        except BaseException as error:
+            return as_value(error)
 
     def call(
         self, number: int, method: str, arguments: tuple[Any, ...], options: dict[str, Any]
@@ -200,66 +197,59 @@ class EnvHost:
         """Return what a method returns, with the attributes that a reset changes, or the error; a
         fork is kept as a number."""
 
-        def call_it() -> tuple[Any, dict[str, Any]]:
-            env = self._envs.pop(number) if method == "close" else self._envs[number]
+        try:
+            env, attributes = self._envs[number], {}
+            if method == "close":
+                del self._envs[number]
             value = getattr(env, method)(*arguments, **options)
-            changed = OF_TASK if method == "reset" else ()
-            attributes = {name: getattr(env, name) for name in changed}
-            return self._keep(value) if method == "fork" else value, attributes
-
-        return _answer(call_it)
+            if method == "reset":
+                attributes = {
+                    "takes_answer": env.takes_answer,
+                    "takes_questions": env.takes_questions,
+                    "no_value": env.no_value,
+                }
+            if method == "fork":
+                value = self._number(value)
+            return value, attributes
+        except BaseException as error:
+            return as_value(error)
 
     def play(
         self,
         rollout: tuple[int, int],
         task: Task,
         strategy: bytes,
-        model: bytes,
-        limits: RolloutLimits,
         seed: int,
         values: bool,
+        limits: RolloutLimits,
+        policy: bytes | Callable[[Any], Any],
     ) -> Any:
         """Play a whole rollout; return the episode, or the fault, with the turns and the limit that
-        cut it. `rollout` has the numbers of the environment and of its rollout. `strategy` and
-        `model` are pickled."""
-        sampler = EpisodeSampler(Served(_unpickled(model)), limits, seed)
-        facts: dict[str, Any] = {"seed": seed, "values": values}
-        episode, turns = self._play(rollout, task, strategy, sampler, limits.turns, facts)
-        return episode, turns, sampler.cut
+        cut it. `rollout` has the numbers of the environment and of its rollout. `strategy` is
+        pickled, and so is `policy` if it is a model.
 
-    def play_asking(
-        self,
-        rollout: tuple[int, int],
-        task: Task,
-        strategy: bytes,
-        most: int,
-        facts: dict[str, Any],
-        ask: Callable[[Any], Any],
-    ) -> Any:
-        """Play a whole rollout with at most that many turns; `ask` sends a question to the
-        trainer's process. Return the episode, or the fault, and the turns, as values of fields
-        without those that this process has already: see `LEFT_OUT`."""
-        model = RemoteModel(ask, lambda why: self.stop(rollout, why))
-        episode, turns = self._play(rollout, task, strategy, model, most, facts)
-        asked = [turn.ask is not None for turn in turns]
-        result = values_of(episode) if isinstance(episode, Episode) else episode
-        return result, list(zip(asked, map(values_of, turns), strict=True))
-
-    def _play(
-        self,
-        rollout: tuple[int, int],
-        task: Task,
-        strategy: bytes,
-        model: Model,
-        most: int,
-        facts: dict[str, Any],
-    ) -> tuple[Episode | IntercodeError, list[Turn]]:
+        Otherwise, `policy` sends a question to the trainer's process. Then episode and turns are
+        returned as values of fields, without those that this process has already: see `LEFT_OUT`.
+        """
         agent, turns = _unpickled(strategy), list[Turn]()
-        tracker = self._trackers[rollout] = BudgetTracker(RunLimits(most))
+        tracker = self._trackers[rollout] = BudgetTracker(RunLimits(limits.turns))
+        model: EpisodeSampler | RemoteModel
+        if isinstance(policy, bytes):
+            model = EpisodeSampler(Served(_unpickled(policy), limits), seed)
+        else:
+            model = RemoteModel(policy, tracker.stop)
         env = self._envs[rollout[0]]
-        episode = _answer(lambda: play(env, task, agent, model, tracker, turns=turns, **facts))
+        result: Any = None
+        try:
+            result = play(env, task, agent, model, tracker, seed=seed, turns=turns, values=values)
+        except BaseException as error:
+            result = as_value(error)
         del self._trackers[rollout]
-        return episode, turns
+        if isinstance(model, EpisodeSampler):
+            return result, turns, model.cut
+        if isinstance(result, Episode):
+            result = values_of(result)
+        return result, [(turn.ask is not None, values_of(turn)) for turn in turns], None
 
     def stop(self, rollout: tuple[int, int], why: str) -> None:
         """End a rollout within a turn, if it is played."""
@@ -272,46 +262,44 @@ class EnvHost:
             with suppress(Exception):
                 env.close()
 
-    def _keep(self, env: InterCodeEnv) -> int:
-        with self._lock:
-            self._next += 1
-            self._envs[self._next] = env
-            return self._next
+    def _number(self, env: InterCodeEnv) -> int:
+        number = next(self._numbers)
+        self._envs[number] = env
+        return number
 
 
 LEFT_OUT = {Reply: {"usage", "sample"}, Turn: {"ask", "usage", "sample"}, Episode: {"turns"}}
 """Fields that do not travel with a rollout that asks the trainer's process."""
-_NAMES = {
-    kind: [field.name for field in fields(kind) if field.name not in left_out]
-    for kind, left_out in LEFT_OUT.items()
-}
 
 
 def values_of(record: Reply | Turn | Episode) -> dict[str, Any]:
     """Return the values of the fields that travel; pickling dataclasses takes several times as
     long."""
-    return {name: getattr(record, name) for name in _NAMES[type(record)]}
+    left_out = LEFT_OUT[type(record)]
+    return {name: getattr(record, name) for name in record.__slots__ if name not in left_out}
 
 
-@dataclass
 class RemoteModel:
     """A model that the trainer's process asks, for one episode. Of each question, only the messages
     that the last one did not have are sent."""
 
-    ask: Callable[[Any], Any]
-    stop: Callable[[str], None]
-    name: str = "policy"
-    messages: list[Message] = field(default_factory=list)
+    name = "policy"
+
+    def __init__(self, ask: Callable[[Any], Any], stop: Callable[[str], None]) -> None:
+        self._ask, self._stop, self._messages = ask, stop, list[Message]()
 
     def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
     ) -> Reply:
-        pairs = zip(self.messages, messages, strict=False)
-        known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        self.messages = list(messages)
-        reply, why = self.ask((known, self.messages[known:], tools, draw))
+        unchanged = 0
+        for earlier, message in zip(self._messages, messages, strict=False):
+            if earlier != message:
+                break
+            unchanged += 1
+        self._messages = list(messages)
+        reply, why = self._ask((unchanged, self._messages[unchanged:], tools, draw))
         if why:
-            self.stop(why)
+            self._stop(why)
         if isinstance(reply, IntercodeError):
             raise reply
         return Reply(**reply)
@@ -321,10 +309,3 @@ class RemoteModel:
 def _unpickled(content: bytes) -> Any:
     """Return the one object of this content, so that rollouts share a model's connections."""
     return pickle.loads(content)
-
-
-def _answer(work: Callable[[], Value]) -> Value | IntercodeError:
-    try:
-        return work()
-    except BaseException as error:
-        return as_value(error)

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
 from intercode.errors import IntercodeError
 from intercode.runner.breaker import FAULTS_IN_A_ROW
-from intercode.train.cluster.base import CLEAN_UP, Cluster, Lost, Node
+from intercode.train.cluster.base import CLEAN_UP, Lost, Node
+from intercode.train.cluster.host import Key
 from intercode.train.cluster.nodes import RayCluster
 from intercode.train.cluster.processes import LocalCluster
+from intercode.types import Episode
 
 LOOK = 2.0
 """Seconds between two looks for new nodes."""
@@ -28,7 +30,7 @@ PATIENCE = 15.0
 """Seconds without any node until there is none left."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class NodeHost:
     """A node's host. `begin` is its open first call, with `arguments`; `benched` says why it is no
     longer used."""
@@ -40,50 +42,59 @@ class NodeHost:
     benched: str | None = None
     faults: int = 0
     in_a_row: int = 0
+    envs: int = 0
+    """Environments of a pool on it."""
+    workers: int = 0
+    """Episodes of an evaluation that it plays at once."""
+    call: Any = None
+    """The open exchange of an evaluation."""
+    playing: dict[Key, None] = field(default_factory=dict)
+    """Jobs of an evaluation, in the order in which the host got them."""
+    held: dict[Key, Episode] = field(default_factory=dict)
+    """Episodes of the faults in a row, which are played elsewhere if the node is benched."""
 
     @property
     def ready(self) -> bool:
         return self.begin is None and self.benched is None
 
 
-AHost = TypeVar("AHost", bound=NodeHost)
-
-
-class NodeHosts(Generic[AHost]):
+class NodeHosts:
     """The hosts, by the id of their node. One thread at a time may use them."""
 
     def __init__(
         self,
         on: str | int,
-        entry: Callable[[Node], AHost],
-        start: Callable[[], tuple[type, tuple[Any, ...], int]],
+        kind: type,
+        prepare: Callable[[], Any],
+        entry: Callable[[Node], NodeHost],
         admit: Callable[[Any], str | None],
+        calls: int,
     ) -> None:
-        """`on` is a cluster of Ray, or a number of processes of this machine. `start` returns the
-        class of the hosts' objects, its arguments, and how many calls a host answers at once.
-        `admit` gets what `begin` returned, and says why the host may not be used, if so."""
-        self.cluster: Cluster = LocalCluster(on) if isinstance(on, int) else RayCluster(on)
-        self._entry, self._admit, self._looked = entry, admit, 0.0
-        self._seen = time.monotonic()
-        self._by_node: dict[str, AHost] = {}
-        self._closed = False
+        """`on` is a cluster of Ray, or a number of processes of this machine. The hosts' objects
+        are `kind(prepare())`, and each answers `calls` calls at once. `entry` describes the host of
+        a node. `admit` gets what `begin` returned, and says why the host may not be used, if so."""
+        self.cluster: LocalCluster | RayCluster
+        self.cluster = LocalCluster(on) if isinstance(on, int) else RayCluster(on)
+        self._kind, self._calls, self._entry, self._admit = kind, calls, entry, admit
+        self._looked, self._seen, self._closed = 0.0, time.monotonic(), False
+        self._by_node = dict[str, NodeHost]()
         try:
-            self._kind, self._arguments, self._calls = start()
+            self._argument = prepare()
         except BaseException:
             self.cluster.close()
             raise
 
-    def __iter__(self) -> Iterator[AHost]:
+    def __iter__(self) -> Iterator[NodeHost]:
         return iter(list(self._by_node.values()))
 
     def close(self) -> None:
         """End all hosts, with what they play, and start no more. May be called twice."""
         self._closed = True
-        hosts, self._by_node = self._by_node, {}
-        self.cluster.end([host.actor for host in hosts.values()], CLEAN_UP)
+        actors, self._by_node = [host.actor for host in self], {}
+        self.cluster.end(actors, CLEAN_UP)
         self.cluster.close()
 
-    def look(self) -> list[AHost]:
+    def look(self) -> list[NodeHost]:
         """Return the hosts that can be used now."""
         if self._closed:
             return []
@@ -91,34 +102,35 @@ class NodeHosts(Generic[AHost]):
             self._looked = time.monotonic()
             for node in self.cluster.living_nodes():
                 if node.id not in self._by_node:
-                    self._by_node[node.id] = self._entry(node)
-                    self._start(self._by_node[node.id])
+                    host = self._by_node[node.id] = self._entry(node)
+                    self._start(host)
         for host in self:
             if host.begin is not None and self.cluster.wait([host.begin], 0):
-                self._receive(host, host.begin)
-        if ready := [host for host in self if host.ready]:
+                self._receive(host)
+        ready = [host for host in self if host.ready]
+        if ready:
             self._seen = time.monotonic()
         return ready
 
-    def lose(self, host: AHost, why: str) -> None:
+    def lose(self, host: NodeHost, why: str) -> None:
         """Note that a host has ended, and start another one if its node is alive."""
         self.cluster.end([host.actor])
         if self._closed:
             return
-        if host.node.id not in {node.id for node in self.cluster.living_nodes()}:
+        if all(node.id != host.node.id for node in self.cluster.living_nodes()):
             self._by_node.pop(host.node.id, None)
             return
         self.note_fault(host, why)
         if not host.benched:
             self._start(host)
 
-    def note_fault(self, host: AHost, why: str) -> None:
+    def note_fault(self, host: NodeHost, why: str) -> None:
         host.faults += 1
         host.in_a_row += 1
         if host.in_a_row >= FAULTS_IN_A_ROW:
             self.bench(host, f"{FAULTS_IN_A_ROW} faults in a row, the last: {why}")
 
-    def bench(self, host: AHost, why: str) -> None:
+    def bench(self, host: NodeHost, why: str) -> None:
         """Stop using a node."""
         host.benched, host.begin = why, None
         host.actor.call("end", CLEAN_UP)
@@ -129,23 +141,26 @@ class NodeHosts(Generic[AHost]):
             return "they are closed"
         if any(not host.benched for host in self):
             return None
-        if not self._by_node and time.monotonic() - self._seen < PATIENCE:
-            return None
-        reasons = "; ".join(f"{host.node.name}: {host.benched}" for host in self)
-        return reasons or "the cluster has none with cores"
+        if not self._by_node:
+            if time.monotonic() - self._seen < PATIENCE:
+                return None
+            return "the cluster has none with cores"
+        return "; ".join(f"{host.node.name}: {host.benched}" for host in self)
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _start(self, host: AHost) -> None:
-        host.actor = self.cluster.start(host.node, self._kind, *self._arguments, calls=self._calls)
+    def _start(self, host: NodeHost) -> None:
+        host.actor = self.cluster.start(host.node, self._kind, self._argument, self._calls)
         host.begin = host.actor.call("begin", *host.arguments)
 
-    def _receive(self, host: AHost, call: Any) -> None:
-        host.begin = None
+    def _receive(self, host: NodeHost) -> None:
+        call, host.begin = host.begin, None
         try:
             answer = self.cluster.result(call)
         except Lost as error:
             self.lose(host, str(error))
             return
-        if why := str(answer) if isinstance(answer, IntercodeError) else self._admit(answer):
+        if isinstance(answer, IntercodeError):
+            self.bench(host, str(answer))
+        elif why := self._admit(answer):
             self.bench(host, why)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from intercode.errors import SandboxError, UsageError
@@ -17,11 +22,11 @@ _ENDS = ("exit", "died", "dead")
 _VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 
+@dataclass
 class RayHost:
     """An actor."""
 
-    def __init__(self, actor: Any) -> None:
-        self.actor = actor
+    actor: Any
 
     def call(self, method: str, *arguments: Any) -> Any:
         return getattr(self.actor, method).remote(*arguments)
@@ -43,12 +48,13 @@ class RayCluster:
         except ImportError as error:
             raise UsageError(f"--on {on} needs Ray; run: pip install 'ray[client]'") from error
         self._ours = not ray.is_initialized()
+        if not self._ours:
+            return
         # no setting of Ray's keeps its notices of lost workers off stdout, where --json prints
-        if self._ours:
-            ray._private.worker.print_to_stdstream = lambda *_, **__: None
-        how: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        ray._private.worker.print_to_stdstream = lambda *_, **__: None
+        connect = partial(ray.init, log_to_driver=False, logging_level=logging.ERROR)
         try:
-            if self._ours and on != "ray":
+            if on != "ray":
                 host, _, port = on.removeprefix("ray://").rpartition(":")
                 if not port.isdigit():
                     raise UsageError(
@@ -56,14 +62,14 @@ class RayCluster:
                     )
                 # Ray itself waits for minutes
                 socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-                ray.init(on, **how)
-            elif self._ours:
-                try:
-                    ray.init("auto", **how)
-                except ConnectionError:
-                    if "RAY_ADDRESS" in os.environ:
-                        raise
-                    ray.init("local", include_dashboard=False, **how)
+                connect(on)
+                return
+            try:
+                connect("auto")
+            except ConnectionError:
+                if "RAY_ADDRESS" in os.environ:
+                    raise
+                connect("local", include_dashboard=False)
         except (OSError, RuntimeError, ValueError, ImportError) as error:
             first = str(error).strip().partition("\n")[0]
             advice = (
@@ -77,25 +83,25 @@ class RayCluster:
         `--num-cpus 0` plays nothing."""
         import ray
 
-        every: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-        living = list[Node]()
+        every: Any = ray.nodes()  # type: ignore[no-untyped-call]
         rows = [row for row in every if row["Alive"] and row["Resources"].get("CPU")]
-        names = [row["NodeName"] for row in rows]
-        for row, name in zip(rows, names, strict=True):
-            resources, short = row["Resources"], row["NodeID"][:6]
-            unique = name if names.count(name) == 1 else f"{name}/{short}"
-            living.append(
-                Node(row["NodeID"], unique, int(resources["CPU"]), int(resources.get("memory", 0)))
-            )
-        return sorted(living, key=lambda node: node.name)
+        names = Counter(row["NodeName"] for row in rows)
+        nodes = []
+        for row in rows:
+            name, resources = row["NodeName"], row["Resources"]
+            if names[name] > 1:
+                name += f"/{row['NodeID'][:6]}"
+            memory = int(resources.get("memory", 0))
+            nodes.append(Node(row["NodeID"], name, int(resources["CPU"]), memory))
+        return sorted(nodes, key=attrgetter("name"))
 
-    def start(self, node: Node, kind: type, *arguments: Any, calls: int) -> RayHost:
+    def start(self, node: Node, kind: type, argument: Any, calls: int) -> RayHost:
         import ray
 
         remote: Any = ray.remote(kind).options(
             **_there(node), max_restarts=0, max_task_retries=0, max_concurrency=calls
         )
-        return RayHost(remote.remote(*arguments))
+        return RayHost(remote.remote(argument))
 
     def wait(self, calls: Sequence[Any], seconds: float) -> list[Any]:
         import ray
@@ -149,36 +155,24 @@ def examine_nodes(on: str) -> list[Finding]:
     cluster = RayCluster(on)
     try:
         nodes = cluster.living_nodes()
-        asked = [
-            ray.remote(_examine).options(**_there(node), max_retries=0).remote() for node in nodes
-        ]
+        answers = []
+        for node in nodes:
+            answers.append(ray.remote(try_sandbox).options(**_there(node), max_retries=0).remote())
         findings = []
-        for node, answer in zip(nodes, asked, strict=True):
-            size = f"{node.cores} cores, {node.memory / GIB:.0f} GiB"
+        for node, answer in zip(nodes, answers, strict=True):
             try:
-                ok, detail, repair = ray.get(answer, timeout=120)
+                finding = ray.get(answer, timeout=120)
             except ray.exceptions.RayError as error:
-                ok = False
-                detail = str(error).strip().rpartition("\n")[2]
-                repair = "install intercode on this node"
-            holds = (
-                f"holds {max(1, min(node.memory // GIB, 2 * node.cores))} sandboxes, {detail}"
-                if ok
-                else detail
-            )
-            findings.append(Finding(node.name, ok, f"{size}; {holds}", repair))
-        return findings or [
-            Finding(
-                "nodes",
-                False,
-                "no node of the cluster has cores",
-                "ray start --address HOST:PORT on a node",
-            )
-        ]
+                last_line = str(error).strip().rpartition("\n")[2]
+                finding = Finding("", False, last_line, "install intercode on this node")
+            detail = f"{node.cores} cores, {node.memory / GIB:.0f} GiB; "
+            if finding.ok:
+                detail += f"holds {max(1, min(node.memory // GIB, 2 * node.cores))} sandboxes, "
+            detail += finding.detail
+            findings.append(finding._replace(what=node.name, detail=detail))
+        if findings:
+            return findings
+        advice = "ray start --address HOST:PORT on a node"
+        return [Finding("nodes", False, "no node of the cluster has cores", advice)]
     finally:
         cluster.close()
-
-
-def _examine() -> tuple[bool | None, str, str]:
-    finding = try_sandbox()
-    return finding.ok, finding.detail, finding.repair

@@ -18,14 +18,14 @@ import os
 import pickle
 import queue
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
+from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 import cloudpickle
@@ -37,35 +37,27 @@ _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[2:]; "
     "from intercode.train.cluster.processes import serve; serve(int(sys.argv[1]))"
 )
-_HEADER = struct.Struct("!QI")
-"""The length of a message and the number of its call."""
 
 
 class _Connection:
     """Messages of numbered calls. Any thread may send, one receives."""
 
-    def __init__(self, end: socket.socket) -> None:
-        self._socket, self._incoming = end, end.makefile("rb", 1 << 16)
-        self._lock = threading.Lock()
+    def __init__(self, end: Connection) -> None:
+        self._end, self._lock = end, threading.Lock()
 
     def send(self, number: int, content: bytes) -> None:
         """Raises `OSError` if the other side has ended."""
         with self._lock:
-            self._socket.sendall(_HEADER.pack(len(content), number) + content)
+            self._end.send((number, content))
 
-    def receive(self) -> tuple[int, bytes] | None:
+    def receive(self) -> Any:
         """Return the number and the content of a message; None if the other side has ended."""
-        with suppress(OSError):
-            header = self._incoming.read(_HEADER.size)
-            if len(header) == _HEADER.size:
-                length, number = _HEADER.unpack(header)
-                content = self._incoming.read(length)
-                return (number, content) if len(content) == length else None
+        with suppress(OSError, EOFError):
+            return self._end.recv()
         return None
 
     def close(self) -> None:
-        self._incoming.close()
-        self._socket.close()
+        self._end.close()
 
 
 class Call(Future[Any]):
@@ -73,24 +65,22 @@ class Call(Future[Any]):
 
     def __init__(self, number: int) -> None:
         super().__init__()
-        self.number = number
-        self.questions: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.number, self.questions = number, queue.SimpleQueue[Any]()
 
 
 class ProcessHost:
     """A host and its process."""
 
-    def __init__(self, kind: type, arguments: tuple[Any, ...], calls: int) -> None:
-        content = cloudpickle.dumps((kind, arguments, calls))
-        near, far = socket.socketpair()
+    def __init__(self, kind: type, argument: Any, calls: int) -> None:
+        content = cloudpickle.dumps((kind, argument, calls))
+        near, far = Pipe()
         argv = [sys.executable, "-c", _PROGRAM, str(far.fileno()), *sys.path]
         with far:
             self._process = subprocess.Popen(
                 argv, pass_fds=[far.fileno()], stdin=subprocess.DEVNULL, process_group=0
             )
         self._connection, self._numbers = _Connection(near), itertools.count(1)
-        self._calls: dict[int, Call] = {}
-        self._why_ended, self._lock = "", threading.Lock()
+        self._calls, self._why_ended, self._lock = dict[int, Call](), "", threading.Lock()
         threading.Thread(target=self._receive, name="intercode-host", daemon=True).start()
         self._send(0, content)
 
@@ -157,50 +147,51 @@ class LocalCluster:
     def living_nodes(self) -> list[Node]:
         return self._nodes
 
-    def start(self, node: Node, kind: type, *arguments: Any, calls: int) -> ProcessHost:
-        return ProcessHost(kind, arguments, calls)
+    def start(self, node: Node, kind: type, argument: Any, calls: int) -> ProcessHost:
+        """Start a host with an object `kind(argument)`; it answers `calls` calls at once."""
+        return ProcessHost(kind, argument, calls)
 
     def wait(self, calls: Sequence[Call], seconds: float) -> list[Call]:
+        """Return the calls that have ended, when one has or the time is up."""
         wait(calls, timeout=seconds, return_when=FIRST_COMPLETED)
         return [call for call in calls if call.done()]
 
     def result(self, call: Call) -> Any:
+        """Wait for a call, and return its value. Raises `Lost`."""
         return call.result()
 
     def end(self, hosts: Sequence[ProcessHost], seconds: float = 0.0) -> None:
+        """End hosts with their sandboxes; before that, give them some seconds to clean up."""
         if seconds:
             wait([host.call("end", seconds) for host in hosts], timeout=seconds + 0.5)
         for host in hosts:
             host.kill()
 
     def close(self) -> None:
-        pass
+        """Leave the cluster."""
 
 
 def serve(descriptor: int) -> None:
     """Be a host: answer the parent's calls until its end of the socket closes."""
-    connection = _Connection(socket.socket(fileno=descriptor))
+    connection = _Connection(Connection(descriptor))
     first = connection.receive()
     if first is None:
         os._exit(1)
-    kind, arguments, calls = pickle.loads(first[1])
-    served, threads = kind(*arguments), ThreadPoolExecutor(calls)
+    kind, argument, calls = pickle.loads(first[1])
+    served, threads = kind(argument), ThreadPoolExecutor(calls)
     replies: dict[int, queue.SimpleQueue[bytes]] = {}
 
-    def asking(number: int) -> Callable[[Any], Any]:
-        inbox = replies[number] = queue.SimpleQueue()
-
-        def ask(question: Any) -> Any:
-            connection.send(number, pickle.dumps((True, question)))
-            return pickle.loads(inbox.get())
-
-        return ask
+    def ask(number: int, question: Any) -> Any:
+        connection.send(number, pickle.dumps((True, question)))
+        return pickle.loads(replies[number].get())
 
     def answer(number: int, content: bytes) -> None:
         try:
             method, arguments, asks = pickle.loads(content)
-            more = (asking(number),) if asks else ()
-            value = pickle.dumps((False, getattr(served, method)(*arguments, *more)))
+            if asks:
+                replies[number] = queue.SimpleQueue()
+                arguments += (partial(ask, number),)
+            value = pickle.dumps((False, getattr(served, method)(*arguments)))
         except BaseException as error:  # such as a value that cannot be pickled
             value = pickle.dumps((False, as_value(error)))
         replies.pop(number, None)

@@ -19,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,76 +56,73 @@ class Shipped:
     after: str = ""
 
 
-@dataclass
 class Shipment:
     """The things that a host needs: options, archives that the options name, folders of modules,
     and variables such as the key."""
 
-    options: dict[str, Any]
-    archives: dict[str, Any] = field(default_factory=dict)
-    modules: list[str] = field(default_factory=list)
-    image: tuple[str, str] | None = None
-    """The name and the archive of a built image, for nodes that lack it."""
-    version: str = __version__
-    variables: dict[str, str] = field(
-        default_factory=lambda: {
-            name: os.environ[name] for name in _VARIABLES if name in os.environ
-        },
-        repr=False,
-    )
+    def __init__(self) -> None:
+        self.options, self.archives, self.modules = dict[str, Any](), dict[str, Any](), list[str]()
+        self.image: tuple[str, str] | None = None
+        """The name and the archive of a built image, for nodes that lack it."""
+        self.version = __version__
+        self.variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
 
 
 def pack(options: Mapping[str, Any], env_class: type) -> Shipment:
     """Return the shipment of an evaluation's options; `env_class` is its environment's class."""
-    shipment = Shipment({})
+    shipment = Shipment()
     for name, value in options.items():
-        shipment.options[name] = _pack(shipment, name, value, env_class)
+        if isinstance(value, NamedReward):
+            value = value.name
+        elif isinstance(value, Path):
+            value = str(value)
+        if not isinstance(value, str):
+            shipment.options[name] = value
+        elif _NAMES.get(name) == "file":
+            shipment.options[name] = _pack_file(shipment, name, value)
+        elif ":" in value and name in TRAVELLING:
+            shipment.options[name] = _pack_code(shipment, name, value, env_class)
+        else:
+            shipment.options[name] = value
     return shipment
 
 
-def _pack(shipment: Shipment, name: str, value: Any, env_class: type) -> Any:
-    text = (
-        value.name
-        if isinstance(value, NamedReward)
-        else str(value)
-        if isinstance(value, Path)
-        else value
-    )
-    if not isinstance(text, str):
-        return value
-    if _NAMES.get(name) == "file":
-        built = cache.root_path() / "images" / text
-        if name == "image" and "/" not in text and built.is_dir():
-            shipment.image = text, _add(shipment, built, ".")
-            return text
-        path = Path(text) if os.path.exists(text) else downloaded(text) if name == "data" else None
-        if path is None:
-            return text
-        path = path.resolve()
-        # Docker copies files from its folder
-        context = path.parent if path.name.startswith("Dockerfile") else path
-        return Shipped(
-            _add(shipment, context.parent, context.name), str(path.relative_to(context.parent))
-        )
-    kind, colon, rest = text.partition(":")
-    if not colon or name not in TRAVELLING:
+def _pack_file(shipment: Shipment, name: str, text: str) -> str | Shipped:
+    built = cache.root_path() / "images" / text
+    if name == "image" and "/" not in text and built.is_dir():
+        shipment.image = text, _add(shipment, built, ".")
         return text
+    path: Path | None = None
+    if os.path.exists(text):
+        path = Path(text)
+    elif name == "data":
+        path = downloaded(text)
+    if path is None:
+        return text
+    context = path = path.resolve()
+    if path.name.startswith("Dockerfile"):  # Docker copies files from its folder
+        context = path.parent
+    name = str(path.relative_to(context.parent))
+    return Shipped(_add(shipment, context.parent, context.name), name)
+
+
+def _pack_code(shipment: Shipment, name: str, text: str, env_class: type) -> str | Shipped:
+    """Pack a file of replies, or the caller's code with the modules that it imports."""
+    kind, _, rest = text.partition(":")
     if kind in _FILES:
         path = Path(rest).resolve()
         return Shipped(_add(shipment, path.parent, path.name), path.name, f"{kind}:")
     with tempfile.TemporaryDirectory() as folder:
         for label, file in caller_modules(kind).items():
-            stem = Path(label).stem if label.endswith(".py") else label.replace(".", "/")
-            _copy(
-                file,
-                Path(folder),
-                f"{stem}/__init__.py" if file.name == "__init__.py" else f"{stem}.py",
-            )
+            place = label.replace(".", "/")
+            if label.endswith(".py"):
+                place = Path(label).stem
+            suffix = "/__init__.py" if file.name == "__init__.py" else ".py"
+            _copy(file, Path(folder), place + suffix)
         if not os.listdir(folder):
             return text  # a module that is installed, which every node has
         if name == "env":
-            for attribute in _FILE_ATTRIBUTES:
-                _copy_furniture(env_class, attribute, kind, Path(folder))
+            _copy_furniture(env_class, kind, Path(folder))
         archive = _add(shipment, Path(folder), ".")
     if kind.endswith(".py"):
         return Shipped(archive, Path(kind).name, after=f":{rest}")
@@ -143,17 +141,17 @@ def _copy(source: Path, folder: Path, name: str) -> None:
             os.utime(parent, (0, 0))
 
 
-def _copy_furniture(env_class: type, name: str, module: str, folder: Path) -> None:
-    """Copy what a class attribute names, if it is next to the file of the class."""
-    if (
-        not hasattr(env_class, name)
-        or not (source := attribute_path(env_class, name))
-        or not os.path.exists(source)
-    ):
-        return
-    owner = defining_class(env_class, name)
-    if owner.__module__ == module:
-        below = "" if module.endswith(".py") else module.replace(".", "/").rpartition("/")[0]
+def _copy_furniture(env_class: type, module: str, folder: Path) -> None:
+    """Copy what the attributes of a class name, if it is next to the file of the class."""
+    below = ""
+    if not module.endswith(".py"):
+        below = module.replace(".", "/").rpartition("/")[0]
+    for name in _FILE_ATTRIBUTES:
+        if not hasattr(env_class, name):
+            continue
+        source, owner = attribute_path(env_class, name), defining_class(env_class, name)
+        if not source or not os.path.exists(source) or owner.__module__ != module:
+            continue
         place = os.path.normpath(os.path.join(below, str(vars(owner)[name])))
         if not place.startswith("..") and not (folder / place).exists():
             _copy(Path(source), folder, place)
@@ -166,15 +164,15 @@ def _add(shipment: Shipment, folder: Path, name: str) -> str:
 
     argv = ["tar", "-C", str(folder), "--sparse", "--sort=name", "--owner=0", "--group=0"]
     argv += ["--exclude=__pycache__", "-cf", "-"]
-    done = subprocess.run([*argv, "--", name], capture_output=True, check=False)
-    if done.returncode:
+    tar = subprocess.run([*argv, "--", name], capture_output=True, check=False)
+    if tar.returncode:
         raise UsageError(
             f"{folder / name} cannot be sent to the nodes: "
-            f"{done.stderr.decode(errors='replace').strip()[:300]}"
+            f"{tar.stderr.decode(errors='replace').strip()[:300]}"
         )
-    digest = hashlib.sha256(done.stdout).hexdigest()[:32]
+    digest = hashlib.sha256(tar.stdout).hexdigest()[:32]
     if digest not in shipment.archives:
-        shipment.archives[digest] = ray.put(done.stdout)
+        shipment.archives[digest] = ray.put(tar.stdout)
     return digest
 
 
@@ -189,35 +187,35 @@ def unpack(shipment: Shipment) -> dict[str, Any]:
     sys.path += [str(_folder(shipment, archive)) for archive in shipment.modules]
     if shipment.image:
         name, archive = shipment.image
-        cache.folder("images", name, lambda draft: _fill(draft, shipment, archive))
-    return {name: _placed(shipment, name, value) for name, value in shipment.options.items()}
-
-
-def _placed(shipment: Shipment, name: str, value: Any) -> Any:
-    if isinstance(value, Shipped):
-        value = f"{value.before}{_folder(shipment, value.archive) / value.name}{value.after}"
-    return (
-        load_reward(value)
-        if name == "reward" and isinstance(value, str) and ":" in value
-        else value
-    )
+        cache.folder("images", name, partial(_fill, shipment, archive))
+    options = {}
+    for name, value in shipment.options.items():
+        if isinstance(value, Shipped):
+            value = f"{value.before}{_folder(shipment, value.archive) / value.name}{value.after}"
+        if name == "reward" and isinstance(value, str) and ":" in value:
+            value = load_reward(value)
+        options[name] = value
+    return options
 
 
 def _folder(shipment: Shipment, archive: str) -> Path:
-    return cache.folder("shipped", archive, lambda draft: _fill(draft, shipment, archive))
+    return cache.folder("shipped", archive, partial(_fill, shipment, archive))
 
 
-def _fill(folder: Path, shipment: Shipment, archive: str) -> None:
+def _fill(shipment: Shipment, archive: str, folder: Path) -> None:
     """Unpack as the sandboxes' user, who must be able to read trees and images."""
     import ray
 
-    content = ray.get(shipment.archives[archive])
     argv = ["tar", "-C", str(folder), "-x", "-p", "--no-same-owner", "-f", "-"]
-    done = subprocess.run(
-        argv, input=content, capture_output=True, check=False, **identity().popen()
+    tar = subprocess.run(
+        argv,
+        input=ray.get(shipment.archives[archive]),
+        capture_output=True,
+        check=False,
+        **identity().popen(),
     )
-    if done.returncode:
+    if tar.returncode:
         raise SandboxError(
             f"the shipped files cannot be unpacked in {folder}: "
-            f"{done.stderr.decode(errors='replace')[:300]}"
+            f"{tar.stderr.decode(errors='replace')[:300]}"
         )

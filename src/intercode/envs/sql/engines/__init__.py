@@ -20,24 +20,26 @@ from `EmbeddedEngine` (embedded.py) if the database is a library that Python can
 
 from __future__ import annotations
 
-import hashlib
 import json
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from intercode.doors import part
 from intercode.envs.sql.dialect import Dialect
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
 from intercode.plugins import load_plugin
-from intercode.types import Table
+from intercode.types import ExecResult, Table
+from intercode_sandbox import cache
 from intercode_sandbox.base import MIB, Limits
 from intercode_sandbox.local import LocalSandbox
 from intercode_sandbox.pod import usual_provider
-from intercode_sandbox.template import Template
+from intercode_sandbox.template import Template, hash_of
 
 ENGINES = {
     "sqlite": "intercode.envs.sql.engines.sqlite:SqliteEngine",
@@ -46,9 +48,15 @@ ENGINES = {
 """The default is the first engine that can load the databases."""
 Kind = Literal["mysql", "portable", "sqlite"]
 _KINDS = {"mysql": "a MySQL dump", "portable": "portable SQL", "sqlite": "SQLite files"}
+Connection = TypeVar("Connection")
+PATIENCE = 20.0
+_POLL, _EARLY = 0.001, 1.0
+"""Seconds between two attempts to connect to a new server, and until a missing process counts as
+dead."""
 READ_SECONDS = 60.0
 """The time limit of a statement that reads what an episode left."""
-_LOG_LINES, _LOG_BYTES = 8, 2000
+_LOG_LINES = 8
+_LOG_BYTES = 2000
 """The last lines and bytes of a dead server's log that an error message shows."""
 
 
@@ -60,7 +68,7 @@ class Databases:
 
     kind: Kind
     digest: str
-    scripts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    scripts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
 
@@ -68,9 +76,8 @@ class Databases:
     def of_scripts(cls, kind: Kind, scripts: Mapping[str, Sequence[str]]) -> Self:
         """Return the databases that these scripts create. The digest covers all statements and the
         names."""
-        text = json.dumps([kind, sorted((name, list(lines)) for name, lines in scripts.items())])
-        digest = hashlib.sha256(text.encode()).hexdigest()[:32]
-        return cls(kind, digest, {name: tuple(lines) for name, lines in scripts.items()})
+        digest = hash_of(json.dumps([kind, sorted(scripts.items())]))
+        return cls(kind, digest, scripts)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -93,6 +100,10 @@ class Answer:
     lost: bool = False
 
 
+Read = Callable[[str], Answer]
+"""Executes a statement."""
+
+
 class Engine(AbstractContextManager["Engine"]):
     """A database server in a sandbox. The constructor starts it. Not thread-safe: use one engine
     per worker.
@@ -108,7 +119,8 @@ class Engine(AbstractContextManager["Engine"]):
     """The kinds of databases that the engine loads; variant data are of the first kind."""
     databases: Sequence[str]
     """The databases' names, sorted."""
-    max_rows, max_bytes = 100_000, 8 * MIB
+    max_rows = 100_000
+    max_bytes = 8 * MIB
     """The most rows and bytes in one answer; the rest is not fetched (`Table.cut`)."""
     max_statement = 16 * MIB - 1024
     """The most bytes in a statement: MariaDB ends the session if it is longer."""
@@ -136,7 +148,7 @@ class Engine(AbstractContextManager["Engine"]):
         self.left_out = databases.left_out
         self._db: str | None = None
         self._broken = self._closed = False
-        self.sandbox = self._new_sandbox()
+        self.sandbox = self.new_sandbox()
         try:
             self.start_server()
         except BaseException:
@@ -164,7 +176,7 @@ class Engine(AbstractContextManager["Engine"]):
         Raises `UsageError` if the episode has changed `db` and no original copy is available.
         """
 
-    def reading(self) -> AbstractContextManager[Callable[[str], Answer]]:
+    def reading(self) -> AbstractContextManager[Read]:
         """Replace the agent's session with a new one, and give a function that reads the content
         that the episode has committed.
 
@@ -185,16 +197,14 @@ class Engine(AbstractContextManager["Engine"]):
     def close(self) -> None:
         """End the server. May be called twice."""
         if not self._closed:
-            self._closed, self._db = True, None
+            self._closed = True
+            self._db = None
             self.disconnect()
             self.sandbox.close()
 
     def table(self, db: str, statement: str, *, seconds: float = 60.0) -> Table:
         """Return the result of `run_gold`. Raises `DataError` if it is not a table."""
-        answer = self.run_gold(db, statement, seconds=seconds)
-        if answer.table is None:
-            raise DataError(f"database {db}: {answer.error}; in {statement[:200]}")
-        return answer.table
+        return read_table(partial(self.run_gold, db, seconds=seconds), db, statement)
 
     def name_of(self, db: str) -> str:
         """Return the exact name of a database, found without regard to case. Raises `UsageError` if
@@ -202,24 +212,20 @@ class Engine(AbstractContextManager["Engine"]):
         for name in self.databases:
             if name.lower() == db.lower():
                 return name
-        known = ", ".join(self.databases[:8]) + (" …" if len(self.databases) > 8 else "")
-        raise UsageError(f"there is no database {db!r}; there are {known or 'none'}")
+        names = ", ".join(self.databases[:8]) or "none"
+        if len(self.databases) > 8:
+            names += " …"
+        raise UsageError(f"there is no database {db!r}; there are {names}")
 
     def __exit__(self, *failure: object) -> None:
         self.close()
 
-    def machine_facts(self) -> dict[str, str]:
-        """Return the sandbox's machine facts (see `Sandbox.machine_facts`)."""
-        return self.sandbox.machine_facts()
-
     def too_long(self, statement: str) -> Answer | None:
         """Return an error answer for a statement that is too long; None for any other."""
         size = len(statement.encode("utf-8", "surrogatepass"))
-        return (
-            Answer(error=f"the statement has {size} bytes; the limit is {self.max_statement}")
-            if size > self.max_statement
-            else None
-        )
+        if size <= self.max_statement:
+            return None
+        return Answer(error=f"the statement has {size} bytes; the limit is {self.max_statement}")
 
     # -- the server --------------------------------------------------------------------------------
 
@@ -254,7 +260,8 @@ class Engine(AbstractContextManager["Engine"]):
         if self._broken:
             self._restart()
 
-    def _new_sandbox(self) -> LocalSandbox:
+    def new_sandbox(self) -> LocalSandbox:
+        """Return a sandbox with the original databases, in which no server runs yet."""
         return usual_provider().sandbox(self.prepared, limits=self.limits, session="stateless")
 
     def _restart(self) -> None:
@@ -264,17 +271,10 @@ class Engine(AbstractContextManager["Engine"]):
             self.sandbox.reset()
         except SandboxError:  # the sandbox is dead as well
             self.sandbox.close()
-            self.sandbox = self._new_sandbox()
-        self._db, self._broken = None, False
+            self.sandbox = self.new_sandbox()
+        self._db = None
+        self._broken = False
         self.start_server()
-
-    def log_end(self) -> str:
-        """Return the last lines of the server's log; "" if it cannot be read."""
-        try:
-            log = self.sandbox.read(self.log).decode(errors="replace")
-        except (OSError, SandboxError):
-            return ""
-        return "\n".join(log.rstrip()[-_LOG_BYTES:].splitlines()[-_LOG_LINES:])
 
     def death(self, message: str) -> SandboxDied:
         """Return the error for a server that has died, with the end of its log, and with the agent
@@ -289,12 +289,56 @@ class Engine(AbstractContextManager["Engine"]):
             report = self.sandbox.exec("", argv=["true"], cwd="/", timeout=2)
         except SandboxError as error:
             return SandboxDied(message, by_agent=isinstance(error, SandboxDied) and error.by_agent)
-        log = self.log_end()
-        said = f"its log ends:\n{log}" if log else ""
+        parts = [message, report.output.strip()]
+        log = ""
+        with suppress(OSError, SandboxError):
+            log = self.sandbox.read(self.log).decode(errors="replace").rstrip()[-_LOG_BYTES:]
+        if log:
+            parts.append("its log ends:\n" + "\n".join(log.splitlines()[-_LOG_LINES:]))
         return SandboxDied(
-            "; ".join(filter(None, (message, report.output.strip(), said))),
+            "; ".join(filter(None, parts)),
             by_agent=report.killed or log.endswith("MemoryError"),
         )
+
+
+class SessionLost(SandboxError):
+    """The server ended the session, or died itself."""
+
+
+def read_table(read: Read, db: str, statement: str) -> Table:
+    answer = read(statement)
+    if answer.table is None:
+        raise DataError(f"database {db}: {answer.error}; in {statement[:200]}")
+    return answer.table
+
+
+def run_script(sandbox: LocalSandbox, script: str) -> ExecResult:
+    return sandbox.exec("", argv=["bash", "-c", script], cwd="/")
+
+
+def is_alive(sandbox: LocalSandbox, pid_file: str) -> bool:
+    return run_script(sandbox, f"kill -0 $(cat {pid_file})").exit_code == 0
+
+
+def wait_for_server(
+    sandbox: LocalSandbox, pid_file: str, connect: Callable[[], Connection]
+) -> Connection | None:
+    """Return the connection as soon as a new server accepts it; None if the server does not
+    start."""
+    began = time.monotonic()
+    while True:
+        try:
+            return connect()
+        except (OSError, SessionLost):
+            waited = time.monotonic() - began
+            if waited > PATIENCE or (waited > _EARLY and not is_alive(sandbox, pid_file)):
+                return None
+            time.sleep(_POLL)
+
+
+def cached_layer(below: Template, words: Sequence[str], build: Callable[[Path], None]) -> Template:
+    """Return a template with one more layer, which `build` makes from what `words` say."""
+    return below.over(cache.folder("layers", hash_of(*words), build))
 
 
 _loaded: dict[str, type[Engine]] = {}
@@ -340,7 +384,7 @@ def engine_maker(name: str | None, content: Databases) -> Callable[[], Engine]:
     Raises `UsageError` for an unknown name, or for databases that only other engines load,
     `DataError` for databases that cannot be loaded, `SandboxUnavailable` if no server is installed.
     """
-    able = (known for known in ENGINES if content.kind in engine_class(known).loads)
+    able = (other for other in ENGINES if content.kind in engine_class(other).loads)
     name = name or next(able)
     engine = engine_class(name)
     if content.kind not in engine.loads:
@@ -351,5 +395,4 @@ def engine_maker(name: str | None, content: Databases) -> Callable[[], Engine]:
         )
     if why := engine.missing():
         raise SandboxUnavailable(why)
-    template = engine.prepare(content)
-    return lambda: engine(template, content)
+    return partial(engine, engine.prepare(content), content)

@@ -10,12 +10,10 @@ call), the server is replaced, and the new server continues with the same file.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from functools import partial
@@ -24,10 +22,21 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
-from intercode.envs.sql.engines import READ_SECONDS, Answer, Databases, Engine, embedded_guest
+from intercode.envs.sql.engines import (
+    PATIENCE,
+    READ_SECONDS,
+    Answer,
+    Databases,
+    Engine,
+    Read,
+    cached_layer,
+    embedded_guest,
+    run_script,
+    wait_for_server,
+)
 from intercode.errors import DataError, SandboxDied, SandboxError, UsageError
 from intercode.types import Table
-from intercode_sandbox import cache, template
+from intercode_sandbox import template
 from intercode_sandbox.base import MIB, Limits
 from intercode_sandbox.guest.limit import Limit
 from intercode_sandbox.host import guest_python
@@ -39,9 +48,6 @@ from intercode_sandbox.template import Template
 _BUILD = Limits(seconds=600, memory=4096 * MIB, disk=2048 * MIB, file_size=1024 * MIB)
 _GRACE = 0.3
 """Seconds that the server may exceed a statement's limit."""
-_PATIENCE = 20.0
-_POLL, _EARLY = 0.001, 2.0
-"""Seconds between two attempts to connect, and until a missing server process counts as dead."""
 _LARGEST_ANSWER = 1 << 28
 _CHUNK = 1 << 16
 _VALUES = {int, float, str, bytes, bool, Decimal, type(None)}
@@ -82,11 +88,10 @@ class EmbeddedEngine(Engine):
     @classmethod
     def prepare(cls, databases: Databases) -> Template:
         below = cls._with_packages(template.base(None))
-        code = [file.read_text("utf-8") for file in (Path(embedded_guest.__file__), cls.driver)]
-        words = (cls.name, below.digest, databases.digest, *code)
-        key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
+        server = Path(embedded_guest.__file__).read_text("utf-8")
+        words = (cls.name, below.digest, databases.digest, server, cls.driver.read_text("utf-8"))
         build = cls._copy if databases.files else cls._load
-        return below.over(cache.folder("layers", key, partial(build, below, databases)))
+        return cached_layer(below, words, partial(build, below, databases))
 
     @classmethod
     def _with_packages(cls, below: Template) -> Template:
@@ -94,29 +99,25 @@ class EmbeddedEngine(Engine):
         installed = [distribution(name) for name in cls.packages]
         if not installed:
             return below
-        words = [
-            cls.name,
-            *(f"{dist.name} {dist.version} {dist.locate_file('')}" for dist in installed),
-        ]
 
         def build(layer: Path) -> None:
             target = template.new_tree(layer) / cls.folder()[1:] / "packages"
-            for file in chain.from_iterable(dist.files or () for dist in installed):
-                if not {"..", template.PYTHON_CACHE} & {*file.parts}:
-                    (target / file).parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy(str(file.locate()), target / file)
+            for dist in installed:
+                for file in dist.files or ():
+                    if {"..", template.PYTHON_CACHE}.isdisjoint(file.parts):
+                        (target / file).parent.mkdir(parents=True, exist_ok=True)
+                        shutil.copy(str(file.locate()), target / file)
             _own(layer)
 
-        key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
-        return below.over(cache.folder("layers", key, build))
+        versions = [f"{dist.name} {dist.version} {dist.locate_file('')}" for dist in installed]
+        return cached_layer(below, [cls.name, *versions], build)
 
     @classmethod
     def _copy(cls, below: Template, databases: Databases, layer: Path) -> None:
         original = template.new_tree(layer) / cls.folder()[1:] / "original"
         original.mkdir(parents=True)
         for name, file in databases.files.items():
-            shutil.copyfile(file, original / f"{name}.{cls.name}")
-            (original / f"{name}.{cls.name}").chmod(0o644)
+            Path(shutil.copyfile(file, original / f"{name}.{cls.name}")).chmod(0o644)
         _own(layer)
 
     @classmethod
@@ -144,20 +145,17 @@ class EmbeddedEngine(Engine):
 
     @classmethod
     def _write_server(cls, sandbox: LocalSandbox) -> None:
-        for name, file in (("server", Path(embedded_guest.__file__)), ("driver", cls.driver)):
-            sandbox.write(f"{cls.folder()}/{name}.py", file.read_bytes())
+        sandbox.write(f"{cls.folder()}/server.py", Path(embedded_guest.__file__).read_bytes())
+        sandbox.write(f"{cls.folder()}/driver.py", cls.driver.read_bytes())
 
     @classmethod
     def _server_words(cls) -> list[str]:
-        python, _ = guest_python()
-        return [python, "-I", "-S", f"{cls.folder()}/server.py", cls.folder()]
+        return [guest_python()[0], "-I", "-S", f"{cls.folder()}/server.py", cls.folder()]
 
     def run(self, statement: str, *, seconds: float) -> Answer:
         if self._db is None or self._broken:
             raise UsageError("no database is open; call open(db) first")
-        if too_long := self.too_long(statement):
-            return too_long
-        answer = self._execute({"op": "run", "statement": statement}, seconds)
+        answer = self._execute("run", statement, seconds)
         if answer.lost:  # start a new server on the same files
             self.disconnect()
             self._launch(f"kill -9 $(cat {self.folder()}/pid)")
@@ -166,34 +164,32 @@ class EmbeddedEngine(Engine):
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         db = self.name_of(db)
         self.require_server()
-        if too_long := self.too_long(statement):
-            return too_long
-        answer = self._execute({"op": "gold", "db": db, "statement": statement}, seconds)
+        answer = self._execute("gold", statement, seconds, db=db)
         self._broken = answer.lost  # the next `open` needs another server
         return answer
 
     @contextmanager
-    def reading(self) -> Iterator[Callable[[str], Answer]]:
-        self._request({"op": "resume", "db": self._db})
+    def reading(self) -> Iterator[Read]:
+        self._request("resume", db=self._db)
         yield partial(self.run, seconds=READ_SECONDS)
 
-    def _execute(self, request: dict[str, Any], seconds: float) -> Answer:
+    def _execute(self, op: str, statement: str, seconds: float, **arguments: str) -> Answer:
         """Return the answer to a statement; `lost` if the statement calls a function that the
         library cannot stop."""
+        if too_long := self.too_long(statement):
+            return too_long
+        request = {"op": op, "statement": statement, "seconds": seconds, **arguments}
         server = self._connect()
         try:
-            return read_answer(exchange(server, {**request, "seconds": seconds}, seconds + _GRACE))
+            return read_answer(exchange(server, request, seconds + _GRACE))
         except TimeoutError:
             return Answer(error="interrupted", timed_out=True, lost=True)
         except (OSError, ValueError, EOFError) as error:
-            raise self._failure(request["op"], error) from None
+            raise self._failure(op, error) from None
 
     def facts(self) -> dict[str, Any]:
-        return {
-            "engine": self.name,
-            "version": self._request({"op": "facts"})["version"],
-            "max_rows": self.max_rows,
-        }
+        version = self._request("facts")["version"]
+        return {"engine": self.name, "version": version, "max_rows": self.max_rows}
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -210,16 +206,9 @@ class EmbeddedEngine(Engine):
         return Limits(memory=room + 1024 * MIB, disk=room, file_size=room, processes=self.processes)
 
     def begin_episode(self, db: str) -> None:
-        reply = self._request({"op": "open", "db": db})
-        if "unreadable" in reply:
-            raise DataError(
-                f"the database {db} cannot be read: {reply['unreadable']}; is its file complete?"
-            )
+        if why := self._request("open", db=db).get("unreadable"):
+            raise DataError(f"the database {db} cannot be read: {why}; is its file complete?")
         self._db = db
-
-    @property
-    def _socket(self) -> str:
-        return f"{self.folder()}/socket"
 
     def start_server(self) -> None:
         self._launch()
@@ -229,33 +218,25 @@ class EmbeddedEngine(Engine):
         """Execute the command `first`, then start a server in the background; `_connect` waits for
         the server."""
         self._write_server(self.sandbox)
-        settings = (self._socket, self.max_rows, self.max_bytes, self.memory)
-        words = [*self._server_words(), *map(str, settings)]
-        command = (
-            f"{first}; rm -f {self._socket}; exec >{self.log} 2>&1; {' '.join(words)} & echo $!"
-            f" >{self.folder()}/pid"
+        folder = self.folder()
+        run_script(
+            self.sandbox,
+            f"{first}; rm -f {folder}/socket; exec >{self.log} 2>&1;"
+            f" {' '.join(self._server_words())} {folder}/socket"
+            f" {self.max_rows} {self.max_bytes} {self.memory} & echo $! >{folder}/pid",
         )
-        self.sandbox.exec("", argv=["bash", "-c", command], cwd="/")
-
-    def _alive(self) -> bool:
-        words = ["bash", "-c", f"kill -0 $(cat {self.folder()}/pid)"]
-        return self.sandbox.exec("", argv=words, cwd="/").exit_code == 0
 
     def _connect(self) -> socket.socket:
         """Return the connection to the server. A new server continues with the database as the last
         server left it."""
-        began = time.monotonic()
-        while self._connection is None:
-            try:
-                self._connection = self.sandbox.connect(self._socket)
-            except OSError:
-                waited = time.monotonic() - began
-                if waited > _PATIENCE or (waited > _EARLY and not self._alive()):
-                    raise self.death(f"the {self.name} server does not start") from None
-                time.sleep(_POLL)
-                continue
+        if self._connection is None:
+            connect = partial(self.sandbox.connect, f"{self.folder()}/socket")
+            connection = wait_for_server(self.sandbox, f"{self.folder()}/pid", connect)
+            if connection is None:
+                raise self.death(f"the {self.name} server does not start")
+            self._connection = connection
             if self._db is not None:
-                self._request({"op": "resume", "db": self._db})
+                self._request("resume", db=self._db)
         return self._connection
 
     def disconnect(self) -> None:
@@ -263,13 +244,13 @@ class EmbeddedEngine(Engine):
             self._connection.close()
             self._connection = None
 
-    def _request(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _request(self, op: str, **arguments: str | None) -> dict[str, Any]:
         """Return the reply to a request that does not execute a statement. A server that does not
         reply in time counts as dead."""
         try:
-            return exchange(self._connect(), request, _PATIENCE)
+            return exchange(self._connect(), {"op": op, **arguments}, PATIENCE)
         except (OSError, ValueError, EOFError) as error:
-            raise self._failure(request["op"], error) from None
+            raise self._failure(op, error) from None
 
     def _failure(self, when: str, error: Exception) -> SandboxError:
         """Return the error for a dead server, or for an unreadable reply. The host may be at fault
@@ -280,11 +261,9 @@ class EmbeddedEngine(Engine):
                 f"the {self.name} server's answer to {when} cannot be read ({error}); please"
                 " report the statement"
             )
-        how = (
-            "it does not answer"
-            if isinstance(error, TimeoutError)
-            else str(error) or "it closed the connection"
-        )
+        how = str(error) or "it closed the connection"
+        if isinstance(error, TimeoutError):
+            how = "it does not answer"
         return self.death(f"the {self.name} server died during {when} ({how})")
 
 
@@ -300,14 +279,15 @@ def exchange(connection: socket.socket, request: dict[str, Any], wait: float) ->
     Raises `TimeoutError` if there is no reply, `EOFError` or `OSError` if the server is gone, and
     `ValueError` for invalid bytes: a server that the agent took over may send anything.
     """
-    limit, data = Limit(wait), bytearray()
+    limit = Limit(wait)
+    data = bytearray()
     connection.settimeout(wait)
     connection.sendall(json.dumps(request).encode() + b"\n")
     while not data.endswith(b"\n"):
-        left = limit.wait()
-        if left <= 0:
+        wait = limit.wait()
+        if wait <= 0:
             raise TimeoutError
-        connection.settimeout(left)
+        connection.settimeout(wait)
         try:
             piece = connection.recv(_CHUNK)
         except TimeoutError:  # at the next look
@@ -341,13 +321,11 @@ def read_answer(reply: dict[str, Any]) -> Answer:
     """Return the answer in the reply to a statement. Raises `ValueError` if the reply is
     malformed."""
     match reply:
-        case {"columns": [*columns], "rows": [*rows], "cut": bool(cut)} if all(
-            isinstance(name, str) for name in columns
-        ):
-            if (
-                all(type(row) is list and len(row) == len(columns) for row in rows)
-                and {*map(type, chain(*rows))} <= _VALUES
-            ):
+        case {"columns": [*columns], "rows": [*rows], "cut": bool(cut)} if {
+            *map(type, columns)
+        } <= {str} and {*map(type, rows)} <= {list}:
+            values = {*map(type, chain(*rows))}
+            if {*map(len, rows)} <= {len(columns)} and values <= _VALUES:
                 return Answer(Table(tuple(columns), tuple(map(tuple, rows)), cut))
         case {"error": str(error), "late": bool(late)}:
             return Answer(error=error, timed_out=late)

@@ -58,8 +58,8 @@ class Clock:
     """The time limit of a statement. `tick` returns whether it has passed; `late` is the result of
     the last check."""
 
-    def __init__(self) -> None:
-        self.start(0.0)
+    _left = _looked = 0.0
+    late = False
 
     def start(self, seconds: float) -> None:
         self._left, self._looked, self.late = seconds, time.monotonic(), False
@@ -67,7 +67,8 @@ class Clock:
     def tick(self) -> bool:
         now = time.monotonic()
         self._left -= min(now - self._looked, _MOST)
-        self._looked, self.late = now, self._left < 0
+        self._looked = now
+        self.late = self._left < 0
         return self.late
 
 
@@ -75,51 +76,52 @@ class Server:
     """Answer requests, each a method with arguments. `rows` and `size` (bytes) limit an answer."""
 
     def __init__(self, driver: Any, folder: str, rows: int, size: int) -> None:
-        self._driver, self._folder = driver, folder
-        self._max_rows, self._max_bytes = rows, size
-        self._agent: Any = None
+        self._driver = driver
+        self._folder = folder
+        self._max_rows = rows
+        self._max_bytes = size
+        self._agent = None
         self._db = ""
-        self._stamp_at_open: object = None
+        self._stamp_at_open = None
         self._clock = Clock()
-        self._errors = (*driver.ERRORS, TimeoutError, ValueError, MemoryError)
         os.makedirs(f"{folder}/episode", exist_ok=True)
 
     def answer(self, request: bytes) -> str:
         arguments = json.loads(request)
-        reply = getattr(self, arguments.pop("op"))(**arguments)
-        return reply if isinstance(reply, str) else _json(reply)
+        reply: str = getattr(self, arguments.pop("op"))(**arguments)
+        return reply
 
-    def open(self, db: str) -> dict[str, Any]:
+    def open(self, db: str) -> str:
         """Start a session on the original content. The last session's copy is reused if it is a
         copy of `db` and was not written."""
+        copy = self._path("episode", db)
         if self._agent is not None:
             self._agent.close()
             self._agent = None
-            if self._db != db or self._driver.stamp(self._copy(db)) != self._stamp_at_open:
+            if self._db != db or self._driver.stamp(copy) != self._stamp_at_open:
                 for ending in self._driver.ENDINGS:
-                    if os.path.exists(self._copy(self._db) + ending):
-                        os.unlink(self._copy(self._db) + ending)
+                    Path(self._path("episode", self._db) + ending).unlink(missing_ok=True)
         try:
-            if not os.path.exists(self._copy(db)):
-                self._driver.copy(self._original(db), self._copy(db))
-            self._start_session(db, self._copy(db))
+            if not os.path.exists(copy):
+                self._driver.copy(self._path("original", db), copy)
+            self._start_session(db, copy)
         except self._driver.ERRORS as error:
-            return {"unreadable": str(error)}
-        return {}
+            return _json({"unreadable": str(error)})
+        return "{}"
 
-    def resume(self, db: str) -> dict[str, Any]:
+    def resume(self, db: str) -> str:
         """Start a new session on the copy as it is."""
         if self._agent is not None:
             self._agent.close()
-        self._start_session(db, self._original(db))
-        return {}
+        self._start_session(db, self._path("original", db))
+        return "{}"
 
     def run(self, statement: str, seconds: float) -> str:
         return self._execute(self._agent, statement, seconds)
 
     def gold(self, db: str, statement: str, seconds: float) -> str:
         try:
-            connection = self._driver.connect(self._original(db), self._clock, reads=True)
+            connection = self._driver.connect(self._path("original", db), self._clock, reads=True)
         except self._driver.ERRORS as error:
             return _json({"error": f"the database {db} cannot be read: {error}", "late": False})
         try:
@@ -127,20 +129,18 @@ class Server:
         finally:
             connection.close()
 
-    def facts(self) -> dict[str, Any]:
-        return {"version": self._driver.VERSION}
+    def facts(self) -> str:
+        return _json({"version": self._driver.VERSION})
 
-    def _original(self, db: str) -> str:
-        return f"{self._folder}/original/{db}.{os.path.basename(self._folder)}"
-
-    def _copy(self, db: str) -> str:
-        return f"{self._folder}/episode/{db}.{os.path.basename(self._folder)}"
+    def _path(self, folder: str, db: str) -> str:
+        return f"{self._folder}/{folder}/{db}.{os.path.basename(self._folder)}"
 
     def _start_session(self, db: str, unwritten: str) -> None:
         """Connect the agent to its copy, which counts as written once its stamp differs from the
         stamp of the file `unwritten`."""
-        self._db, self._stamp_at_open = db, self._driver.stamp(unwritten)
-        self._agent = self._driver.connect(self._copy(db), self._clock, reads=False)
+        self._db = db
+        self._stamp_at_open = self._driver.stamp(unwritten)
+        self._agent = self._driver.connect(self._path("episode", db), self._clock, reads=False)
 
     def _execute(self, connection: Any, statement: str, seconds: float) -> str:
         self._clock.start(seconds)
@@ -151,17 +151,18 @@ class Server:
             columns = _json([column[0] for column in cursor.description])
             rows, cut = self._rows(cursor)
             return f'{{"columns":{columns},"cut":{_json(cut)},"rows":[{",".join(rows)}]}}'
-        except self._errors as error:
+        except (*self._driver.ERRORS, TimeoutError, ValueError, MemoryError) as error:
             return _json({"error": str(error) or "out of memory", "late": self._clock.late})
 
     def _rows(self, cursor: Any) -> tuple[list[str], bool]:
         """Return the rows within the limits, as JSON, and whether there are more."""
-        rows: list[str] = []
-        left, room = self._max_rows, self._max_bytes
-        while batch := cursor.fetchmany(min(_BATCH, left + 1)):
+        rows = []
+        count = self._max_rows
+        room = self._max_bytes
+        while batch := cursor.fetchmany(min(_BATCH, count + 1)):
             text = _json(batch)[1:-1]
-            if len(batch) > left or len(text) > room:
-                for row in batch[:left]:
+            if len(batch) > count or len(text) > room:
+                for row in batch[:count]:
                     text = _json(row)
                     room -= len(text)
                     if room < 0:
@@ -170,7 +171,8 @@ class Server:
                 cursor.close()
                 return rows, True
             rows.append(text)
-            left, room = left - len(batch), room - len(text)
+            count -= len(batch)
+            room -= len(text)
             if self._clock.tick():
                 raise TimeoutError("interrupted")
         return rows, False

@@ -30,7 +30,6 @@ Left out: a rebuilt database has the content of the dump, but its files are not 
 
 from __future__ import annotations
 
-import hashlib
 import io
 import re
 import secrets
@@ -42,6 +41,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -51,17 +51,30 @@ from pymysql.constants import CLIENT, FIELD_TYPE
 from pymysql.cursors import SSCursor
 
 from intercode.envs.sql.dialect import Creation, Dialect, Query
-from intercode.envs.sql.engines import READ_SECONDS, Answer, Databases, Engine
+from intercode.envs.sql.engines import (
+    PATIENCE,
+    READ_SECONDS,
+    Answer,
+    Databases,
+    Engine,
+    Read,
+    SessionLost,
+    cached_layer,
+    is_alive,
+    run_script,
+    wait_for_server,
+)
 from intercode.envs.sql.text import split_statements
 from intercode.errors import DataError, SandboxDied, SandboxError, SandboxUnavailable, UsageError
 from intercode.types import Digits, Table
-from intercode_sandbox import cache, template
+from intercode_sandbox import template
 from intercode_sandbox.base import MIB, Limits
 from intercode_sandbox.guest.limit import Limit
 from intercode_sandbox.local import LocalSandbox
 from intercode_sandbox.pod import usual_provider
 from intercode_sandbox.template import Template
 
+Row = tuple[Any, ...]
 SQL_MODE = (
     "STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
     "NO_ENGINE_SUBSTITUTION"
@@ -87,11 +100,10 @@ SOCKET = "/run/mariadb.sock"
 _DATA = "/var/lib/mariadb"
 _PATH = "/usr/sbin:/usr/bin:/usr/libexec"
 LOGS = "/var/log/mariadb"
+_PID = f"{LOGS}/pid"
+_LOG = f"{LOGS}/output"
 _LAYOUT = "3"
 """Part of the cache key: increase it when the preparation changes."""
-_PATIENCE = 20.0
-_POLL = 0.002
-_EARLY = 1.0
 _LARGEST = "1G"
 """The longest statement in a dump, in bytes. The limit for an agent's statements is lower, since it
 also bounds the results of functions."""
@@ -201,32 +213,36 @@ def _write_text(text: str) -> str:
 
 
 def _creation(query: Query, db: str) -> Creation:
-    listed = [(str(name), kind) for name, kind in query("SHOW FULL TABLES")]
-    creates = {
-        name: str(query(f"SHOW CREATE TABLE {DIALECT.quote(name)}")[0][1]) for name, _ in listed
-    }
-    tables = {name: creates[name] for name, kind in listed if kind == "BASE TABLE"}
-    views = {name: _DEFINER.sub("", creates[name]) for name, kind in listed if kind == "VIEW"}
+    tables = {}
+    views = {}
+    for title, kind in query("SHOW FULL TABLES"):
+        name = str(title)
+        create = str(query(f"SHOW CREATE TABLE {DIALECT.quote(name)}")[0][1])
+        if kind == "BASE TABLE":
+            tables[name] = create
+        elif kind == "VIEW":
+            views[name] = _DEFINER.sub("", create)
     charset, collation = query("SELECT @@character_set_database, @@collation_database")[0]
-    before = [
-        (
-            f"CREATE DATABASE {DIALECT.quote(db)} DEFAULT CHARACTER SET {charset} COLLATE"
-            f" {collation}"
-        ),
-        f"USE {DIALECT.quote(db)}",
-        "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
-        "SET foreign_key_checks = 0",
-        *tables.values(),
-    ]
-    after: list[str] = []
+    quoted = DIALECT.quote(db)
+    after = []
     while views:  # put each view after the views that it names
-        ready = [
-            name
-            for name in views
-            if not any(other in views[name] for other in views if other != name)
-        ] or [*views]
-        after += [views.pop(name) for name in ready]
-    return Creation(tables, before, after)
+        ready = []
+        for name, create in views.items():
+            if not any(other in create for other in views.keys() - {name}):
+                ready.append(name)
+        for name in ready or [*views]:
+            after.append(views.pop(name))
+    return Creation(
+        tables,
+        [
+            f"CREATE DATABASE {quoted} DEFAULT CHARACTER SET {charset} COLLATE {collation}",
+            f"USE {quoted}",
+            "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
+            "SET foreign_key_checks = 0",
+            *tables.values(),
+        ],
+        after,
+    )
 
 
 DIALECT = Dialect(
@@ -262,26 +278,22 @@ DIALECT = Dialect(
 # -- sessions --------------------------------------------------------------------------------------
 
 
-class SessionLost(SandboxError):
-    """The server ended the session, or died itself."""
-
-
 class TimedSocket(io.RawIOBase):
-    """A socket for PyMySQL that enforces a time limit. When time is up, `on_timeout(n)` acts and
+    """A socket for PyMySQL that enforces a time limit. When time is up, `on_timeout()` acts and
     returns how much longer to wait.
 
-    `timeouts`: how often the time ran out. `received`: bytes received since `start`.
+    `timed_out`: the time ran out. `received`: bytes received since `start`.
     """
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self.start(_PATIENCE)
+        self.start(PATIENCE)
 
-    def start(self, seconds: float, on_timeout: Callable[[int], float] | None = None) -> None:
+    def start(self, seconds: float, on_timeout: Callable[[], float] | None = None) -> None:
         """Start a time limit. Without `on_timeout`, a timeout raises `SessionLost`."""
         self._limit = Limit(seconds)
         self._on_timeout = on_timeout
-        self.timeouts = 0
+        self.timed_out = False
         self.received = 0
         self._sock.settimeout(seconds)
 
@@ -289,10 +301,10 @@ class TimedSocket(io.RawIOBase):
         while True:
             wait = self._limit.wait()
             if wait <= 0:
-                self.timeouts += 1
+                self.timed_out = True
                 if self._on_timeout is None:
                     raise SessionLost("no answer in time")
-                self._limit = Limit(self._on_timeout(self.timeouts))
+                self._limit = Limit(self._on_timeout())
                 continue
             if wait != self._sock.gettimeout():
                 self._sock.settimeout(wait)
@@ -323,8 +335,7 @@ class TimedSocket(io.RawIOBase):
 
 
 class Session:
-    """A login. `number` is its id in the server; `socket.timeouts` is not 0 if the last statement
-    ran out of time."""
+    """A login. `number` is its id in the server."""
 
     def __init__(
         self,
@@ -333,9 +344,8 @@ class Session:
         user: str,
         password: str,
         db: str | None = None,
-        many: bool = False,
     ) -> None:
-        """Log in. `many`: several statements may be sent together. Raises PyMySQL's
+        """Log in. Only root may send several statements together. Raises PyMySQL's
         `OperationalError` for a refused login, and `SessionLost` if the server dies meanwhile."""
         self.socket = TimedSocket(sock)
         self._connection = Connection(
@@ -344,7 +354,7 @@ class Session:
             database=db,
             charset="utf8mb4",
             autocommit=None,
-            client_flag=CLIENT.MULTI_STATEMENTS if many else 0,
+            client_flag=CLIENT.MULTI_STATEMENTS if user == "root" else 0,
             ssl_disabled=True,
             defer_connect=True,
         )
@@ -358,9 +368,9 @@ class Session:
             if _code(error) in _GONE:
                 raise SessionLost(str(error)) from None
             raise
-        self.number: int = self._connection.thread_id()
+        self.number = self._connection.thread_id()
 
-    def query(self, statement: str, *, seconds: float = 60.0) -> tuple[tuple[Any, ...], ...]:
+    def query(self, statement: str, *, seconds: float = 60.0) -> tuple[Row, ...]:
         """Execute the host's own statements and return all rows of the last one. Raises PyMySQL's
         errors, and `SessionLost`."""
         with self._loss(), self._connection.cursor() as cursor:
@@ -375,62 +385,62 @@ class Session:
         """Execute one statement of an agent or a gold. Raises `SessionLost`, and `SandboxDied` if
         it does not stop."""
 
-        def kill(call: int) -> float:
-            if call > len(_KILLS):
-                raise SandboxDied("the statement does not stop")
-            command, patience = _KILLS[call - 1]
-            engine.kill(command, self.number)
-            return patience
+        kills = iter(_KILLS)
+
+        def kill() -> float:
+            for command, patience in kills:
+                engine.kill(command, self.number)
+                return patience
+            raise SandboxDied("the statement does not stop")
 
         try:
             with self._loss():
                 self.socket.start(seconds, kill)
                 cursor = self._connection.cursor(SSCursor)
                 cursor.execute(statement)
-                description, affected = cursor.description, cursor.rowcount
+                description = cursor.description
+                affected = cursor.rowcount
                 rows, cut = self._rows(cursor, engine.max_rows, engine.max_bytes)
                 try:
                     if cut:
                         engine.kill("QUERY", self.number)
-                    unread: bool | None = True
-                    while unread:  # the remaining rows, and more results of a procedure
+                    while True:  # the remaining rows, and more results of a procedure
                         for _ in cursor.fetchall_unbuffered():
                             pass
-                        unread = cursor.nextset()
+                        if not cursor.nextset():
+                            break
                     if cut:  # a late error belongs to this statement
                         self._connection.ping(reconnect=False)
                 except err.MySQLError as error:
                     if _code(error) != _INTERRUPTED or not cut:
                         raise
         except err.MySQLError as error:
-            message = str(error.args[1]) if len(error.args) > 1 else str(error)
+            message = str(error.args[1] if len(error.args) > 1 else error)
             if "/#sql-temptable" in message:  # MariaDB reports a full file as "Index is corrupted"
                 message = f"a temporary table outgrew the disk ({message})"
-            return Answer(error=message, timed_out=self.socket.timeouts > 0)
+            return Answer(error=message, timed_out=self.socket.timed_out)
         finally:
             # otherwise PyMySQL keeps reading when an unread result is garbage-collected
             if self._connection._result is not None:
                 self._connection._result.unbuffered_active = False
         if description is None:
-            return Answer(affected=max(affected, 0), timed_out=self.socket.timeouts > 0)
-        return Answer(
-            Table(tuple(column[0] for column in description), rows, cut, _digits(description)),
-            timed_out=self.socket.timeouts > 0,
-        )
+            return Answer(affected=max(affected, 0), timed_out=self.socket.timed_out)
+        columns = tuple(column[0] for column in description)
+        table = Table(columns, rows, cut, _digits(description))
+        return Answer(table, timed_out=self.socket.timed_out)
 
     def close(self) -> None:
         """Close the socket at once; the server rolls back, unlocks and drops temporary tables when
         it notices."""
         self.socket.close()
 
-    def _rows(self, cursor: Any, most: int, room: int) -> tuple[tuple[tuple[Any, ...], ...], bool]:
+    def _rows(self, cursor: Any, most: int, room: int) -> tuple[tuple[Row, ...], bool]:
         """Return the rows within the limits, and whether there are more. A row's size is the size
         of its text, so that the cut does not depend on how the stream was split into packets."""
-        rows: list[tuple[Any, ...]] = []
-        enough = 2 * room + _BUFFER
+        rows: list[Row] = []
         while batch := cursor.fetchmany(_FETCHED):
             rows += batch
-            if len(rows) > most or self.socket.received > enough:
+            if len(rows) > most or self.socket.received > 2 * room + _BUFFER:
                 break
         if self.socket.received > room:
             for number, row in enumerate(rows[:most]):
@@ -459,12 +469,12 @@ def _digits(description: Sequence[Any]) -> tuple[Digits | None, ...]:
     digits: list[Digits | None] = []
     for _, kind, *_, scale, _ in description:
         decimals = scale if scale < _ALL_DECIMALS else None
+        printed = None
         if kind == FIELD_TYPE.FLOAT:
-            digits.append(Digits(_FLOAT_DIGITS, decimals))
+            printed = Digits(_FLOAT_DIGITS, decimals)
         elif kind == FIELD_TYPE.DOUBLE and decimals is not None:
-            digits.append(Digits(None, decimals))
-        else:
-            digits.append(None)
+            printed = Digits(None, decimals)
+        digits.append(printed)
     return tuple(digits) if any(digits) else ()
 
 
@@ -478,31 +488,24 @@ def _code(error: Any) -> int:
 def _launch(sandbox: LocalSandbox, options: str) -> None:
     # A file that reaches its size limit must only fail the statement; the signal would kill the
     # server.
-    command = (
-        f"trap '' XFSZ; exec >{LOGS}/output 2>&1; mariadbd --no-defaults"
-        f" {' '.join(options.split())} & echo $! >{LOGS}/pid"
+    run_script(
+        sandbox,
+        f"trap '' XFSZ; exec >{_LOG} 2>&1; mariadbd --no-defaults"
+        f" {' '.join(options.split())} & echo $! >{_PID}",
     )
-    sandbox.exec("", argv=["bash", "-c", command], cwd="/")
 
 
 def _first_session(sandbox: LocalSandbox) -> Session:
     """Log in as root as soon as the server answers, a moment after it begins to listen."""
-    began = time.monotonic()
-    while True:
-        try:
-            return Session(sandbox.connect(SOCKET), user="root", password="", many=True)
-        except (OSError, SessionLost):
-            waited = time.monotonic() - began
-            if waited > _PATIENCE or (waited > _EARLY and not _alive(sandbox)):
-                output = sandbox.read(f"{LOGS}/output").decode(errors="replace")
-                raise SandboxDied(
-                    f"mariadbd does not start; its log ends:\n{output[-2000:]}"
-                ) from None
-            time.sleep(_POLL)
 
+    def connect() -> Session:
+        return Session(sandbox.connect(SOCKET), user="root", password="")
 
-def _alive(sandbox: LocalSandbox) -> bool:
-    return sandbox.exec("", argv=["bash", "-c", f"kill -0 $(cat {LOGS}/pid)"]).exit_code == 0
+    session = wait_for_server(sandbox, _PID, connect)
+    if session is None:
+        output = sandbox.read(_LOG).decode(errors="replace")
+        raise SandboxDied(f"mariadbd does not start; its log ends:\n{output[-2000:]}")
+    return session
 
 
 def _build(below: Template, databases: Databases, layer: Path) -> None:
@@ -510,7 +513,7 @@ def _build(below: Template, databases: Databases, layer: Path) -> None:
     with usual_provider().sandbox(
         below, limits=_BUILD, session="stateless", export=layer
     ) as sandbox:
-        result = sandbox.exec("", argv=["bash", "-c", _INSTALL], cwd="/")
+        result = run_script(sandbox, _INSTALL)
         if result.exit_code != 0:
             raise SandboxUnavailable(f"mariadb-install-db failed: {result.output[-2000:].strip()}")
         _launch(sandbox, f"{_OPTIONS} --max-allowed-packet={_LARGEST}")
@@ -533,47 +536,42 @@ def _build(below: Template, databases: Databases, layer: Path) -> None:
                 f"mariadbd died while databases were being loaded ({error}); start again"
             ) from None
         until = time.monotonic() + 120
-        while _alive(sandbox):
+        while is_alive(sandbox, _PID):
             if time.monotonic() > until:
                 raise SandboxUnavailable("mariadbd does not shut down")
             time.sleep(0.02)
         # else the server was killed, and the last second of loading is lost
-        if _FAREWELL not in sandbox.read(f"{LOGS}/output"):
+        if _FAREWELL not in sandbox.read(_LOG):
             raise SandboxDied("mariadbd was killed while databases were being loaded; start again")
-        sandbox.exec("", argv=["bash", "-c", f"rm -f {SOCKET} {LOGS}/* /tmp/*"], cwd="/")
+        run_script(sandbox, f"rm -f {SOCKET} {LOGS}/* /tmp/*")
         sandbox.export(layer)
 
 
 def load_database(session: Session, databases: Databases, name: str) -> None:
     """Execute the statements that create a database. Raises `DataError` with the statement that
     fails, and `SessionLost` with the statement that ended the session."""
-    quoted, lines = DIALECT.quote(name), databases.scripts[name]
+    quoted = DIALECT.quote(name)
+    lines = databases.scripts[name]
     if databases.kind == "portable":
-        lines = (
-            f"CREATE DATABASE {quoted}",
-            f"USE {quoted}",
-            *(line for text in lines for line in split_statements(text)),
-        )
+        statements = chain(*map(split_statements, lines))
+        lines = (f"CREATE DATABASE {quoted}", f"USE {quoted}", *statements)
     session.query("SET foreign_key_checks = 0, unique_checks = 0")
     loaded = 0
     for statement in lines:
         loaded += len(statement)
+        where = f"; in the statement {statement[:200]!r}"
         try:
             session.query(statement, seconds=_AT_LEAST + loaded / _SLOWEST)
         except err.MySQLError as error:
-            raise DataError(
-                f"database {name}: {error.args[-1]}; in the statement {statement[:200]!r}"
-            ) from error
+            raise DataError(f"database {name}: {error.args[-1]}{where}") from error
         except SessionLost as error:
-            raise SessionLost(
-                f"database {name}: {error}; in the statement {statement[:200]!r}"
-            ) from None
+            raise SessionLost(f"database {name}: {error}{where}") from None
     # Statistics gathered while loading differ from later ones, and so do query plans. Without
     # ANALYZE, a rebuilt database would return tied rows in another order than a fresh one.
-    if tables := session.query(f"SHOW FULL TABLES FROM {quoted} WHERE table_type = 'BASE TABLE'"):
-        session.query(
-            "ANALYZE TABLE " + ", ".join(f"{quoted}.{DIALECT.quote(table)}" for table, _ in tables)
-        )
+    tables = session.query(f"SHOW FULL TABLES FROM {quoted} WHERE table_type = 'BASE TABLE'")
+    if tables:
+        names = [f"{quoted}.{DIALECT.quote(table)}" for table, _ in tables]
+        session.query(f"ANALYZE TABLE {', '.join(names)}")
 
 
 # -- the engine ------------------------------------------------------------------------------------
@@ -585,30 +583,25 @@ class MariadbEngine(Engine):
 
     name, dialect = "mariadb", DIALECT
     loads = ("mysql", "portable")
+    log = _LOG
+    limits = _RUN
     _session: Session | None = None
-    _count_at_open: tuple[Any, ...]
+    _count_at_open: Row
 
     @classmethod
     def missing(cls) -> str | None:
-        absent = [
-            program
-            for program in ("mariadbd", "mariadb-install-db")
-            if shutil.which(program, path=_PATH) is None
-        ]
-        return (
-            f"{absent[0]} is not installed; run: apt-get install mariadb-server" if absent else None
-        )
+        for program in ("mariadbd", "mariadb-install-db"):
+            if shutil.which(program, path=_PATH) is None:
+                return f"{program} is not installed; run: apt-get install mariadb-server"
+        return None
 
     @classmethod
     def prepare(cls, databases: Databases) -> Template:
         below = template.base(None)
         command = [str(shutil.which("mariadbd", path=_PATH)), "--no-defaults", "--version"]
-        version = subprocess.run(
-            command, capture_output=True, text=True, check=False
-        ).stdout.strip()
+        version = subprocess.run(command, capture_output=True, text=True).stdout.strip()
         words = (_LAYOUT, below.digest, version, databases.digest, _INSTALL, _OPTIONS)
-        key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
-        return below.over(cache.folder("layers", key, partial(_build, below, databases)))
+        return cached_layer(below, words, partial(_build, below, databases))
 
     def run(self, statement: str, *, seconds: float) -> Answer:
         session = self._session
@@ -617,13 +610,10 @@ class MariadbEngine(Engine):
         if too_long := self.too_long(statement):
             return too_long
         with self._server_errors("during a statement"):
-            try:
-                return session.execute(statement, seconds, self)
-            except SessionLost:  # if the server itself died, the next query raises
-                session.close()
-                self._admin.query("DO 0")
-            self._renew_session()
-            return Answer(error=LOST, timed_out=session.socket.timeouts > 0, lost=True)
+            answer = self._execute(session, statement, seconds)
+            if answer.lost:
+                self._renew_session()
+            return answer
 
     def run_gold(self, db: str, statement: str, *, seconds: float = 60.0) -> Answer:
         db = self.name_of(db)
@@ -640,19 +630,23 @@ class MariadbEngine(Engine):
                 self._rebuild(db)
                 self._count_at_open = () if changed else self._count()
             with closing(self._login("gold", db=db)) as session:
-                try:
-                    answer = session.execute(statement, seconds, self)
-                except SessionLost:
-                    self._admin.query("DO 0")
-                    answer = Answer(error=LOST, timed_out=session.socket.timeouts > 0, lost=True)
+                answer = self._execute(session, statement, seconds)
                 # opens all tables: `SHOW OPEN TABLES` would tell which the gold reads
                 self._admin.query(f"SHOW TABLE STATUS FROM {DIALECT.quote(db)}")
             if not changed:  # temporary tables of window functions advance the counters, too
                 self._count_at_open = self._count()
             return answer
 
+    def _execute(self, session: Session, statement: str, seconds: float) -> Answer:
+        try:
+            return session.execute(statement, seconds, self)
+        except SessionLost:
+            session.close()
+            self._admin.query("DO 0")  # raises if the server itself died
+            return Answer(error=LOST, timed_out=session.socket.timed_out, lost=True)
+
     @contextmanager
-    def reading(self) -> Iterator[Callable[[str], Answer]]:
+    def reading(self) -> Iterator[Read]:
         with self._server_errors("while its content was read"):
             self._end_session()
             self._settled_count()
@@ -665,20 +659,17 @@ class MariadbEngine(Engine):
                     self._renew_session()
 
     def schema(self, db: str) -> str:
-        names = [DIALECT.quote(str(name)) for name, _ in self.table(db, "SHOW FULL TABLES").rows]
-        texts = [self.table(db, f"SHOW CREATE TABLE {name}").rows[0][1] for name in names]
-        return "".join(f"{text};\n\n" for text in texts).strip()
+        creates = []
+        for name, _ in self.table(db, "SHOW FULL TABLES").rows:
+            shown = self.table(db, f"SHOW CREATE TABLE {DIALECT.quote(str(name))}")
+            creates.append(f"{shown.rows[0][1]};")
+        return "\n\n".join(creates)
 
     def facts(self) -> dict[str, Any]:
         with self._server_errors("while its settings were read"):
-            values = self._admin.query(
-                "SELECT " + ", ".join("@@global." + name for name in _SETTINGS)
-            )[0]
-        return {
-            "engine": self.name,
-            "max_rows": self.max_rows,
-            **dict(zip(_SETTINGS, values, strict=True)),
-        }
+            values = self._admin.query(f"SELECT @@global.{', @@global.'.join(_SETTINGS)}")[0]
+        settings = dict(zip(_SETTINGS, values, strict=True))
+        return {"engine": self.name, "max_rows": self.max_rows, **settings}
 
     # -- an episode's beginning and end ------------------------------------------------------------
 
@@ -691,11 +682,12 @@ class MariadbEngine(Engine):
                 self._count_at_open = self._count()
             self._session = self._login(self._user(db), db=db)
 
-    def _end_episode(self) -> tuple[Any, ...] | None:
+    def _end_episode(self) -> Row | None:
         """End the last session and record whether it wrote; return the counters if it did not."""
         self._end_session()
         count = self._settled_count()
-        db, self._db = self._db, None
+        db = self._db
+        self._db = None
         if db is None or count == self._count_at_open:
             return count
         self._written.add(db)
@@ -710,7 +702,7 @@ class MariadbEngine(Engine):
         """Rebuild a database if it was written; return whether it was."""
         if db not in self._written:
             return False
-        with closing(self._login("root", many=True)) as session:
+        with closing(self._login("root")) as session:
             session.query(
                 "SET sql_log_bin = 0, lock_wait_timeout = 2; DROP DATABASE IF EXISTS"
                 f" {DIALECT.quote(db)}"
@@ -719,16 +711,17 @@ class MariadbEngine(Engine):
         self._written.discard(db)
         return True
 
-    def _settled_count(self) -> tuple[Any, ...]:
+    def _settled_count(self) -> Row:
         """Return the counters once the server has ended the last session, with its locks and its
         transaction."""
         for _ in range(_LOOKS):
-            sessions = self._admin.query("SHOW PROCESSLIST", seconds=10)
-            agents = [number for number, user, *_ in sessions if str(user).startswith("agent_")]
-            if not agents:
+            ended = True
+            for number, user, *_ in self._admin.query("SHOW PROCESSLIST", seconds=10):
+                if str(user).startswith("agent_"):
+                    self.kill("CONNECTION", number)
+                    ended = False
+            if ended:
                 return self._count()
-            for number in agents:
-                self.kill("CONNECTION", number)
         raise SessionLost("a session does not end")
 
     def _renew_session(self) -> None:
@@ -748,7 +741,8 @@ class MariadbEngine(Engine):
         recreated."""
         if db in self._accounts:
             return False
-        pattern, user = db.replace("_", "\\_").replace("%", "\\%"), self._user(db)
+        pattern = db.replace("_", "\\_").replace("%", "\\%")
+        user = self._user(db)
         self._admin.query(
             f"SET sql_log_bin = 0; CREATE OR REPLACE USER {user}@localhost IDENTIFIED BY"
             f" '{self._password}'; GRANT ALL ON {DIALECT.quote(pattern)}.* TO"
@@ -770,14 +764,6 @@ class MariadbEngine(Engine):
 
     # -- the server --------------------------------------------------------------------------------
 
-    @property
-    def log(self) -> str:
-        return f"{LOGS}/output"
-
-    @property
-    def limits(self) -> Limits:
-        return _RUN
-
     def start_server(self) -> None:
         self._written: set[str] = set()
         self._accounts: set[str] = set()
@@ -790,7 +776,7 @@ class MariadbEngine(Engine):
                     f"SET sql_log_bin = 0; SET PASSWORD FOR gold@{secret}; SET PASSWORD FOR"
                     f" root@{secret}"
                 )
-            self._admin = self._login("root", many=True)
+            self._admin = self._login("root")
             # so that reading the server's counters makes no files
             self._admin.query(f"SET tmp_memory_table_size = {MIB}")
             self._disk_at_start = self._disk_used()
@@ -800,14 +786,14 @@ class MariadbEngine(Engine):
         self._end_session()
         self._admin.close()
 
-    def _login(self, user: str, *, db: str | None = None, many: bool = False) -> Session:
+    def _login(self, user: str, *, db: str | None = None) -> Session:
         """Log in. Raises `SessionLost` if no server listens, and PyMySQL's errors if the login is
         refused."""
         try:
             sock = self.sandbox.connect(SOCKET)
         except OSError as error:
             raise SessionLost(f"the server does not listen: {error.strerror}") from None
-        session = Session(sock, user=user, password=self._password, db=db, many=many)
+        session = Session(sock, user=user, password=self._password, db=db)
         # else `SELECT FOUND_ROWS()` tells what the last session of this server's thread had: a gold
         session.query("SELECT 1 LIMIT 0")
         return session
@@ -817,7 +803,7 @@ class MariadbEngine(Engine):
             self._session.close()
             self._session = None
 
-    def _count(self) -> tuple[Any, ...]:
+    def _count(self) -> Row:
         """Return the server's counters. If they are equal at two times, nothing was written in
         between."""
         return self._admin.query(_COUNT, seconds=10)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 from intercode.envs.sql.dialect import Creation, Dialect, Query, write_standard_text
@@ -27,16 +28,16 @@ def _write_text(text: str) -> str:
 
 
 def _creation(query: Query, db: str) -> Creation:
-    listed = query(
+    rows = query(
         "SELECT m.name, m.sql FROM sqlite_master m JOIN pragma_table_list t ON t.name = m.name"
         f" WHERE m.type = 'table' AND {_TABLE} ORDER BY m.rowid"
     )
-    tables = {str(name): str(create) for name, create in listed}
+    tables = {str(name): str(create) for name, create in rows}
     after = query(
         "SELECT sql FROM sqlite_master WHERE sql <> '' AND type IN ('index', 'view') ORDER BY type,"
         " rowid"
     )
-    return Creation(tables, [*tables.values()], [str(create) for (create,) in after])
+    return Creation(tables, [*tables.values()], [*map(str, chain(*after))])
 
 
 DIALECT = Dialect(
@@ -77,8 +78,9 @@ class SqliteEngine(EmbeddedEngine):
     memory = 768 * MIB
 
     def schema(self, db: str) -> str:
-        creates = (
+        creates = self.table(
+            db,
             "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%'"
-            " ESCAPE '\\'"
+            " ESCAPE '\\'",
         )
-        return ";\n\n".join(str(text) for (text,) in self.table(db, creates).rows) + ";"
+        return ";\n\n".join(map(str, chain(*creates.rows))) + ";"

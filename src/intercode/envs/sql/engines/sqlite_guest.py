@@ -20,10 +20,8 @@ foreign_key_check database_list collation_list function_list pragma_list compile
 user_version application_id data_version freelist_count page_count page_size schema_version
 integrity_check quick_check
 """
-READING = frozenset(_READING_PRAGMAS.split())
-SETTING = frozenset(
-    ("foreign_keys", "recursive_triggers", "case_sensitive_like", "reverse_unordered_selects")
-)
+READING = _READING_PRAGMAS.split()
+SETTING = ("foreign_keys", "recursive_triggers", "case_sensitive_like", "reverse_unordered_selects")
 """Pragmas that the agent may also set; their effect ends with the session."""
 _OF_TABLES = ("table_", "index_", "foreign_key_", "integrity_", "quick_")
 """Pragmas with a table's name as argument, which only read; an argument sets any other pragma."""
@@ -36,9 +34,7 @@ _PRAGMAS = (
 )
 """The lock is never released, since nothing else reads the file and locking takes longer than most
 statements."""
-_FORBIDDEN_FUNCTIONS = frozenset(
-    ("load_extension", "fts3_tokenizer", "writefile", "readfile", "edit")
-)
+_FORBIDDEN_FUNCTIONS = ("load_extension", "fts3_tokenizer", "writefile", "readfile", "edit")
 _ATTACH, _DETACH, _PRAGMA, _FUNCTION = 24, 25, 19, 31
 _WATCHED = frozenset((_ATTACH, _DETACH, _PRAGMA, _FUNCTION))
 _STEPS = 2000
@@ -69,7 +65,9 @@ def stamp(path: str) -> int:
     file has no header yet."""
     with open(path, "rb") as file:
         header = file.read(28)
-    return int.from_bytes(header[24:28], "big") if len(header) == 28 else -1
+    if len(header) < 28:
+        return -1
+    return int.from_bytes(header[24:28], "big")
 
 
 def connect(path: str, clock: Any, *, reads: bool) -> sqlite3.Connection:

@@ -10,25 +10,28 @@ follow the pattern of an old key. Left out: days in formats other than ISO, and 
 
 from __future__ import annotations
 
+import calendar
 import contextlib
-import datetime
 import itertools
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from random import Random
+from typing import Any
 
 Literal = str | int | float
 
 _NUMBER = re.compile(r"-?\d{1,15}|-?\d{1,12}\.\d{1,6}")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+_NUMBERS = (int, float, Decimal)
 _MOSTLY = 0.9
 _FEW = 12
-_EPOCH = datetime.datetime(1, 1, 1)
+_EPOCH = datetime(1970, 1, 1)
 _MOST_DIGITS = 4
 """The most decimals of new values."""
 _TRIES = 60
@@ -38,22 +41,38 @@ _SEARCHED = 5000
 
 @dataclass(frozen=True)
 class Scale:
-    """Values as whole numbers: `step` returns None for a value that is not on the scale; `value` is
-    the inverse."""
+    """Values as whole numbers. `count` returns the step of a value of one of the `kinds`, or None
+    if it is not on the scale; `value` is the inverse."""
 
-    step: Callable[[object], int | None]
+    kinds: tuple[type, ...]
+    count: Callable[[Any], int | None]
     value: Callable[[int], object]
     unit: int = 1
     """Steps of one natural unit: 86,400 for times, 100 for an amount with two decimals."""
+
+    def step(self, value: object) -> int | None:
+        natural = _natural(value)
+        if isinstance(natural, self.kinds):
+            return self.count(natural)
+        return None
+
+    def steps(self, values: Iterable[object]) -> list[int]:
+        """Return the different steps of those values that are on the scale, in order."""
+        steps = {self.step(value) for value in values}
+        return sorted(step for step in steps if step is not None)
 
 
 def plain(value: object) -> object:
     """Return a value in the form for comparison with literals: texts casefolded, numbers as floats,
     days as ISO text."""
-    natural = _natural(value.strip().casefold() if isinstance(value, str) else value)
-    if isinstance(natural, int | float | Decimal):
+    if isinstance(value, str):
+        value = value.strip().casefold()
+    natural = _natural(value)
+    if isinstance(natural, _NUMBERS):
         return float(natural)
-    return str(natural) if isinstance(natural, datetime.date) else natural
+    if isinstance(natural, date):
+        return str(natural)
+    return natural
 
 
 class Column:
@@ -62,35 +81,36 @@ class Column:
     texts, each in one row; `edges`: the steps of literals in range, where `<` and `<=` differ."""
 
     def __init__(self, values: Sequence[object], literals: Collection[Literal]) -> None:
-        present = [value for value in values if value is not None]
+        self._present = present = [value for value in values if value is not None]
         self.counts = Counter(present)
-        self.missing = len(values) - len(present)
+        self.missing = len(values) > len(present)
         self.distinct = sorted(self.counts, key=repr)
         words = {plain(literal) for literal in literals}
         parts = [part for part in words if isinstance(part, str) and len(part) > 1]
-        self.named = {value for value in self.distinct if plain(value) in words}
-        texts = [
-            value for value in self.distinct if isinstance(value, str) and value not in self.named
-        ][:_SEARCHED]
-        self.named |= {text for text in texts if any(part in text.casefold() for part in parts)}
-        self.few = len(self.counts) <= 2 < len(present) or len(self.counts) <= min(
-            _FEW, len(present) / 4
-        )
-        self.scale = scale = None if self.few else _scale(self.distinct)
-        self.labels = (
-            len(self.distinct) == len(present)
-            and bool(present)
-            and all(isinstance(value, str) for value in present)
-        )
-        self._taken = set(self.distinct)
-        self._present, self._sorted_named = present, sorted(self.named, key=repr)
+        self.named = set()
+        searched = 0
+        for value in self.distinct:
+            if plain(value) in words:
+                self.named.add(value)
+            elif isinstance(value, str) and searched < _SEARCHED:
+                searched += 1
+                text = value.casefold()
+                if any(part in text for part in parts):
+                    self.named.add(value)
+        self._sorted_named = sorted(self.named, key=repr)
         self._unnamed = [value for value in self.distinct if value not in self.named]
-        steps = {scale.step(value) for value in self.distinct} if scale else set()
-        self._steps = sorted(step for step in steps if step is not None)
-        edges = {scale.step(literal) for literal in literals} if scale and self._steps else set()
-        self.edges = sorted(
-            step for step in edges if step is not None and self._steps[0] <= step <= self._steps[-1]
-        )
+        self.few = len(self.counts) <= 2 < len(present)
+        self.few |= len(self.counts) <= min(_FEW, len(present) / 4)
+        self.labels = len(self.distinct) == len(present) and {*map(type, present)} == {str}
+        self._taken = set(self.distinct)
+        self.scale = None if self.few else _scale(self.distinct)
+        self._steps = []
+        self.edges = []
+        if self.scale and (steps := self.scale.steps(self.distinct)):
+            self._steps = steps
+            for step in self.scale.steps(literals):
+                if steps[0] <= step <= steps[-1]:
+                    self.edges.append(step)
         whole = [value for value in self.distinct if isinstance(value, int)]
         self._whole = 0 < len(whole) == len(self.distinct)
         self._beyond = itertools.count(max(self._steps[-1:] or whole, default=0) + 1)
@@ -99,21 +119,21 @@ class Column:
         """Return a value that the column may contain, usually not the old one."""
         if not self._present:
             return old
-        step = self.scale.step(old) if self.scale and old is not None else None
         chance = rng.random()
         if self.edges and chance < 0.35:
-            return self.value_at(rng.choice(self.edges) + rng.choice((-1, 0, 0, 1)))
-        if self.scale and step is not None and chance < 0.65:
-            span = self._steps[-1] - self._steps[0]
-            size = rng.randint(1, max(span // 8, 1)) if rng.random() < 0.6 else self.scale.unit
-            return self.value_at(
-                step + (size if step - size < self._steps[0] or rng.random() < 0.5 else -size)
-            )
+            return self._value_at(rng.choice(self.edges) + rng.choice((-1, 0, 0, 1)))
+        if self.scale and chance < 0.65 and (step := self.scale.step(old)) is not None:
+            change = self.scale.unit
+            if rng.random() < 0.6:
+                change = rng.randint(1, max((self._steps[-1] - self._steps[0]) // 8, 1))
+            if step - change >= self._steps[0] and rng.random() >= 0.5:
+                change = -change
+            return self._value_at(step + change)
         if self.labels and self._unnamed:
             return rng.choice(self._unnamed)
         if self._sorted_named and chance > 0.85:
             return rng.choice(self._sorted_named)
-        return rng.choice(self.distinct) if self.few else rng.choice(self._present)
+        return rng.choice(self.distinct if self.few else self._present)
 
     def is_named_once(self, value: object) -> bool:
         """Return whether a literal names the value and only one row has it."""
@@ -123,36 +143,37 @@ class Column:
         """Return a new key in the pattern of the old keys; None if none was found."""
         if self._whole:
             return next(self._beyond)
-        for number in range(_TRIES if self._present else 0):
+        if not self._present:
+            return None
+        for number in range(_TRIES):
             old = rng.choice(self._present)
             if self.scale is None or self.scale.step(old) is None:
                 new = _respell(rng, old)
             else:
-                step = (
-                    next(self._beyond)
-                    if number > _TRIES // 2
-                    else rng.randint(self._steps[0], self._steps[-1])
-                )
+                if number > _TRIES // 2:
+                    step = next(self._beyond)
+                else:
+                    step = rng.randint(self._steps[0], self._steps[-1])
                 try:
                     new = self.scale.value(step)
                 except (OverflowError, ValueError):  # beyond the last representable day
-                    new = None
+                    continue
             if new is not None and new not in self._taken:
                 self._taken.add(new)
                 return new
         return None
 
-    def value_at(self, step: int) -> object:
-        assert self.scale is not None
+    def _value_at(self, step: int) -> object:
+        assert self.scale
         return self.scale.value(min(max(step, self._steps[0]), self._steps[-1]))
 
 
 def _respell(rng: Random, old: object) -> object | None:
     """Change one or two letters or digits in a text, each to one of the same kind."""
-    letters = list(old) if isinstance(old, str) else []
-    changeable = [
-        number for number, letter in enumerate(letters) if letter.isascii() and letter.isalnum()
-    ]
+    if not isinstance(old, str):
+        return None
+    letters = [*old]
+    changeable = [match.start() for match in re.finditer("[0-9A-Za-z]", old)]
     if not changeable:
         return None
     for number in rng.sample(changeable, min(len(changeable), rng.choice((1, 2)))):
@@ -172,61 +193,48 @@ def _natural(value: object) -> object:
         return Decimal(value) if "." in value else int(value)
     with contextlib.suppress(ValueError):  # the thirtieth of February
         if _DAY.fullmatch(value):
-            return datetime.date.fromisoformat(value)
+            return date.fromisoformat(value)
         if _TIME.fullmatch(value):
-            return datetime.datetime.fromisoformat(value)
+            return datetime.fromisoformat(value)
     return value
 
 
 def _scale(values: Sequence[object]) -> Scale | None:
     """Return a scale if 90 % of the values are numbers, days or times. New values are texts if most
     old values are."""
-    natural = [_natural(value) for value in values]
+    natural = [*map(_natural, values)]
     texts = [value for value in values if isinstance(value, str)]
-    as_text = 2 * len(texts) > len(values)
-
-    def mostly(*kinds: type) -> bool:
-        return sum(type(value) in kinds for value in natural) >= max(_MOSTLY * len(values), 1)
+    counts, least, width = Counter(map(type, natural)), max(_MOSTLY * len(values), 1), 0
 
     def write(value: object) -> object:
-        return str(value).zfill(width) if as_text else value
+        return str(value).zfill(width) if 2 * len(texts) > len(values) else value
 
-    width = 0
-    if mostly(datetime.date):
-        return Scale(_day, lambda step: write(datetime.date.fromordinal(step)))
-    if mostly(datetime.datetime):
-        return Scale(_second, lambda step: write(_EPOCH + datetime.timedelta(seconds=step)), 86_400)
-    if not mostly(int, float, Decimal):
+    if counts[date] >= least:
+        return Scale((date,), date.toordinal, lambda step: write(date.fromordinal(step)))
+    if counts[datetime] >= least:
+        return Scale(
+            (date,),
+            lambda moment: calendar.timegm(moment.timetuple()),
+            lambda step: write(_EPOCH + timedelta(seconds=step)),
+            86_400,
+        )
+    if counts[int] + counts[float] + counts[Decimal] < least:
         return None
-    numbers = [value for value in natural if isinstance(value, int | float | Decimal)]
-    kind = next((kind for kind in (Decimal, float) if kind in map(type, numbers)), int)
-    decimals = ["" if "e" in str(value) else str(value).partition(".")[2] for value in numbers]
-    digits = max(0 if part == "0" else min(len(part), _MOST_DIGITS) for part in decimals)
-    if not digits and any(text[0] == "0" and len(text) > 1 for text in texts if text):
+    kind = next(kind for kind in (Decimal, float, int) if counts[kind])
+    digits = 0
+    for number in natural:
+        decimals = str(number).partition(".")[2]
+        if isinstance(number, _NUMBERS) and decimals != "0" and "e" not in decimals:
+            digits = max(digits, min(len(decimals), _MOST_DIGITS))
+    if not digits and any(text[:1] == "0" != text for text in texts):
         width = max(map(len, texts))
 
-    def step(value: object) -> int | None:
-        number = _natural(value)
-        if not isinstance(number, int | float | Decimal) or not abs(float(number)) < 1e15:
-            return None
+    def count(number: int | float | Decimal) -> int | None:
         # a literal such as 100.0 in a percentage is not on a scale of whole numbers
-        factor = kind is int and isinstance(number, float)
-        return None if factor else round(Decimal(number).scaleb(digits))
+        if abs(float(number)) < 1e15 and not (kind is int and isinstance(number, float)):
+            return round(Decimal(number).scaleb(digits))
+        return None
 
-    return Scale(step, lambda step: write(kind(Decimal(step).scaleb(-digits))), 10**digits)
-
-
-def _day(value: object) -> int | None:
-    day = _natural(value)
-    return day.toordinal() if isinstance(day, datetime.date) else None
-
-
-def _second(value: object) -> int | None:
-    moment = _natural(value)
-    if isinstance(moment, datetime.date) and not isinstance(moment, datetime.datetime):
-        moment = datetime.datetime.combine(moment, datetime.time())
-    return (
-        (moment - _EPOCH) // datetime.timedelta(seconds=1)
-        if isinstance(moment, datetime.datetime)
-        else None
+    return Scale(
+        _NUMBERS, count, lambda step: write(kind(Decimal(step).scaleb(-digits))), 10**digits
     )

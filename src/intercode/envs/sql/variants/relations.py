@@ -20,19 +20,19 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import permutations
-from typing import TypeVar
+from typing import Any
 
 from intercode.envs.sql.dialect import Dialect
 from intercode.envs.sql.engines import Engine
 from intercode.envs.sql.variants.columns import Literal, plain
 
-Node = TypeVar("Node", bound=Hashable)
-Value = object
-Row = tuple[Value, ...]
+Row = tuple[object, ...]
+Indexes = tuple[int, ...]
+"""Columns."""
 
 _MOST = 20_000
 _MOST_NAMED = 500
@@ -49,9 +49,9 @@ _CHECKS = re.compile(r"\bCHECK\s*\(.*", re.I | re.DOTALL)
 class Reference:
     """Columns that refer to the columns `targets` in another table, all by index."""
 
-    columns: tuple[int, ...]
+    columns: Indexes
     table: str
-    targets: tuple[int, ...]
+    targets: Indexes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Relation:
     name: str
     columns: tuple[str, ...]
     nullable: tuple[bool, ...]
-    unique: tuple[tuple[int, ...], ...]
+    unique: tuple[Indexes, ...]
     references: tuple[Reference, ...]
     rows: tuple[Row, ...]
     fixed: frozenset[int] = frozenset()
@@ -72,7 +72,11 @@ def pick(row: Row, indexes: Sequence[int]) -> Row:
     return tuple([row[index] for index in indexes])
 
 
-def transpose(relation: Relation) -> list[tuple[Value, ...]]:
+def keys_of(rows: Iterable[Row], indexes: Sequence[int]) -> set[Row]:
+    return {pick(row, indexes) for row in rows}
+
+
+def transpose(relation: Relation) -> list[Row]:
     return list(zip(*relation.rows, strict=True)) or [()] * len(relation.columns)
 
 
@@ -92,47 +96,45 @@ def read_schema(
         return engine.table(db, statement, seconds=_SECONDS).rows
 
     dialect = engine.dialect
-    columns, keys, foreign = (
-        _grouped(query(statement))
-        for statement in (dialect.columns, dialect.keys, dialect.references)
-    )
+    columns = _grouped(query(dialect.columns))
+    keys = _grouped(query(dialect.keys))
+    foreign = _grouped(query(dialect.references))
     creates, before, after = dialect.creation(query, db)
     names = {table.lower(): table for table in creates}
-    places = {
-        key: {str(name).lower(): place for place, (name, *_) in enumerate(columns[names[key]])}
-        for key in names
-    }
+    places = defaultdict[str, dict[str, int]](dict)
+    for table in creates:
+        for place, (name, *_) in enumerate(columns[table]):
+            places[table.lower()][str(name).lower()] = place
 
-    def indexes(table: object, wanted: Iterable[object]) -> tuple[int, ...]:
-        """Return the columns' indexes; () if a name is not a column that is read."""
-        indexed = [places.get(str(table).lower(), {}).get(str(name).lower()) for name in wanted]
-        return () if None in indexed else tuple(index for index in indexed if index is not None)
+    def indexes(table: object, rows: Iterable[Row], part: int) -> Indexes:
+        """Return the indexes of the columns that each row names in this part; () if a name is not a
+        column that is read."""
+        with contextlib.suppress(KeyError):
+            return tuple([places[str(table).lower()][str(row[part]).lower()] for row in rows])
+        return ()
 
     relations = []
     for table, create in creates.items():
         # the words in and after CHECK clauses, which include the columns that they name
-        checks = _CHECKS.search(create)
-        words = set(re.findall(r"[^\W\d]\w*", checks[0].lower())) if checks else set()
-        unique = (
-            indexes(table, [row[0] for row in rows]) for rows in _grouped(keys[table]).values()
-        )
+        words = re.findall(r"[^\W\d]\w*", "".join(_CHECKS.findall(create)).lower())
+        unique = (indexes(table, rows, 0) for rows in _grouped(keys[table]).values())
         references = []
         for rows in _grouped(foreign[table]).values():
-            parent = rows[0][0]
-            children = indexes(table, [row[1] for row in rows])
-            targets = [row[2] for row in rows]
-            if children and (referenced := indexes(parent, targets)):
-                references.append(Reference(children, names[str(parent).lower()], referenced))
+            parent = str(rows[0][0])
+            children = indexes(table, rows, 1)
+            targets = indexes(parent, rows, 2)
+            if children and targets:
+                references.append(Reference(children, names[parent.lower()], targets))
+        titles, nullable, *_ = [*zip(*columns[table], strict=True)] or [(), ()]
+        titles = tuple(map(str, titles))
         relations.append(
             Relation(
                 table,
-                tuple(str(name) for name, *_ in columns[table]),
-                tuple(bool(nullable) for _, nullable, *_ in columns[table]),
-                tuple(dict.fromkeys(key for key in unique if key)),
+                titles,
+                tuple(map(bool, nullable)),
+                tuple(dict.fromkeys(filter(None, unique))),
                 tuple(references),
-                tuple(
-                    _rows(engine, db, table, [str(name) for name, *_ in columns[table]], literals)
-                ),
+                tuple(_rows(engine, db, table, titles, literals)),
                 frozenset(place for name, place in places[table.lower()].items() if name in words),
             )
         )
@@ -161,7 +163,7 @@ def _rows(
 
 def _grouped(rows: Iterable[Row]) -> dict[object, list[Row]]:
     """Group rows by their first value, which is removed from them."""
-    groups: dict[object, list[Row]] = defaultdict(list)
+    groups = defaultdict(list)
     for first, *rest in rows:
         groups[first].append(tuple(rest))
     return groups
@@ -176,17 +178,11 @@ def write_rows(
     """Yield INSERT statements. The server ignores a row with a new key that equals an old key in
     the column's collation."""
     for relation in relations:
-        columns = ", ".join(dialect.quote(name) for name in relation.columns)
-        for begin in range(0, len(rows[relation.name]), _BATCH):
-            values = (
-                [dialect.write(value) for value in row]
-                for row in rows[relation.name][begin : begin + _BATCH]
-            )
-            lines = (f"({', '.join(row)})" for row in values)
-            yield (
-                f"{dialect.insert} INTO {dialect.quote(relation.name)} ({columns}) VALUES\n"
-                + ",\n".join(lines)
-            )
+        columns = ", ".join(map(dialect.quote, relation.columns))
+        begin = f"{dialect.insert} INTO {dialect.quote(relation.name)} ({columns}) VALUES\n"
+        lines = [f"({', '.join(map(dialect.write, row))})" for row in rows[relation.name]]
+        for first in range(0, len(lines), _BATCH):
+            yield begin + ",\n".join(lines[first : first + _BATCH])
 
 
 # -- references ------------------------------------------------------------------------------------
@@ -195,21 +191,24 @@ def write_rows(
 def with_implied(relations: Sequence[Relation]) -> list[Relation]:
     """Return the relations with undeclared references added: all values of a column are in a key of
     another table, and this is hardly accidental, since they are texts or the names agree."""
-    single = [
-        (relation, key[0], {str(row[key[0]]).casefold() for row in relation.rows})
-        for relation in relations
-        for key in relation.unique
-        if len(key) == 1
-    ]
+    single = []
+    for relation in relations:
+        for key in relation.unique:
+            if len(key) == 1:
+                texts = {str(row[key[0]]).casefold() for row in relation.rows}
+                single.append((relation, key[0], texts))
     extended = []
     for relation in relations:
-        references = list(relation.references)
-        taken = {index for reference in references for index in reference.columns} | relation.fixed
-        taken |= {key[0] for key in relation.unique if len(key) == 1}
+        references = [*relation.references]
+        bound = {*relation.fixed}
+        for reference in references:
+            bound.update(reference.columns)
         for index, values in enumerate(transpose(relation)):
             present = {value for value in values if value is not None}
+            if index in bound or (index,) in relation.unique or len(present) < 2:
+                continue
             texts = {str(value).casefold() for value in present}
-            for parent, target, keys in single if index not in taken and len(present) > 1 else ():
+            for parent, target, keys in single:
                 if (
                     parent is not relation
                     and texts <= keys
@@ -221,8 +220,8 @@ def with_implied(relations: Sequence[Relation]) -> list[Relation]:
     return extended
 
 
-def _may_refer(name: str, values: set[Value], parent: Relation, target: int) -> bool:
-    kinds = {type(value) for value in values} | {type(row[target]) for row in parent.rows}
+def _may_refer(name: str, values: set[object], parent: Relation, target: int) -> bool:
+    kinds = {*map(type, values), *(type(row[target]) for row in parent.rows)}
     if kinds == {str} and not all(str(value).isdigit() for value in values):
         return True
     name, other, table = (
@@ -235,83 +234,75 @@ def _may_refer(name: str, values: set[Value], parent: Relation, target: int) -> 
     )
 
 
-def referenced_keys(relations: Sequence[Relation]) -> dict[str, dict[tuple[int, ...], set[Row]]]:
+def referenced_keys(relations: Sequence[Relation]) -> dict[str, dict[Indexes, set[Row]]]:
     """Return, by table, the key values to which other rows refer."""
-    keys: dict[str, dict[tuple[int, ...], set[Row]]] = {
+    keys: dict[str, dict[Indexes, set[Row]]] = {
         relation.name: defaultdict(set) for relation in relations
     }
     for relation in relations:
         for reference in relation.references:
             if reference.table in keys:
-                keys[reference.table][reference.targets] |= {
-                    pick(row, reference.columns) for row in relation.rows
-                }
+                referenced = keys_of(relation.rows, reference.columns)
+                keys[reference.table][reference.targets] |= referenced
     return keys
 
 
 def parents_first(relations: Sequence[Relation]) -> list[Relation]:
     """Return each relation after those that it refers to, except in cycles."""
     by_name = {relation.name: relation for relation in relations}
-    parents = {
-        name: {reference.table for reference in relation.references} - {name}
-        for name, relation in by_name.items()
-    }
-    return [
-        by_name[name] for name in dict.fromkeys([*_sorted(parents), *by_name]) if name in by_name
-    ]
+    parents = {}
+    for name, relation in by_name.items():
+        parents[name] = {reference.table for reference in relation.references} - {name}
+    return [by_name[name] for name in dict.fromkeys([*_sorted(parents), *by_name])]
 
 
 def depths(relation: Relation, reference: Reference) -> dict[Row, int]:
     """Return the distance of each row from the root of its tree; rows in a cycle are left out."""
     parent = {pick(row, reference.targets): pick(row, reference.columns) for row in relation.rows}
     levels: dict[Row, int] = {}
-    for key in _sorted({key: [up] if up in parent else [] for key, up in parent.items()}):
+    for key in _sorted({key: {up} & parent.keys() for key, up in parent.items()}):
         levels[key] = levels.get(parent[key], -1) + 1
     return levels
 
 
-def _sorted(graph: Mapping[Node, Iterable[Node]]) -> Iterator[Node]:
+def _sorted(graph: Mapping[Any, Iterable[Any]]) -> Iterator[Any]:
     """Yield each node after the nodes that it leads to, without nodes that lead to a cycle."""
-    left = TopologicalSorter(graph)
+    nodes = TopologicalSorter(graph)
     with contextlib.suppress(CycleError):  # the other nodes are still sorted
-        left.prepare()
-    while ready := left.get_ready():
+        nodes.prepare()
+    while ready := nodes.get_ready():
         yield from ready
-        left.done(*ready)
+        nodes.done(*ready)
 
 
 # -- columns ---------------------------------------------------------------------------------------
 
 
-def bundles(relation: Relation, keys: set[int]) -> list[tuple[int, ...]]:
+def bundles(relation: Relation, keys: set[int]) -> list[Indexes]:
     """Return groups of columns that determine one another in more rows than chance explains. They
     only change together."""
     rows = relation.rows[:_SAMPLE]
-    indexes = [
-        index for index in range(len(relation.columns)) if index not in keys | relation.fixed
-    ]
+    indexes = sorted({*range(len(relation.columns))} - keys - relation.fixed)
     group = {index: {index} for index in indexes}
-    for one, other in permutations(indexes, 2):
-        if group[one] is not group[other] and _decides(rows, one, other):
-            group[one] |= group[other]
-            group |= dict.fromkeys(group[one], group[one])
-    bundles = {id(bundle): tuple(sorted(bundle)) for bundle in group.values()}
-    return [bundle for bundle in bundles.values() if len(bundle) > 1]
+    for index, other in permutations(indexes, 2):
+        if group[index] is not group[other] and _decides(rows, index, other):
+            group[index] |= group[other]
+            group |= dict.fromkeys(group[index], group[index])
+    bundles = [tuple(sorted(bundle)) for bundle in group.values() if len(bundle) > 1]
+    return [*dict.fromkeys(bundles)]
 
 
-def _decides(rows: Sequence[Row], one: int, other: int) -> bool:
-    values: dict[Value, Value] = {}
+def _decides(rows: Sequence[Row], index: int, other: int) -> bool:
+    values: dict[object, object] = {}
     repeats = 0
     for row in rows:
-        if row[one] is None:
+        if row[index] is None:
             continue
-        if values.setdefault(row[one], row[other]) != row[other]:
+        if values.setdefault(row[index], row[other]) != row[other]:
             return False
         repeats += 1
-    if len(set(values.values())) < 3:
+    if len({*values.values()}) < 3:
         return False
-    agree = (
-        sum(count * count for count in Counter(row[other] for row in rows).values())
-        / len(rows) ** 2
-    )
+    counts = Counter(row[other] for row in rows).values()
+    agree = sum(count * count for count in counts) / len(rows) ** 2
     return bool(agree ** (repeats - len(values)) < _CHANCE)
