@@ -53,14 +53,10 @@ def load_plugin(name: str, what: str) -> Any:
         return getattr(loaded, attribute)
     # a module of the user's own may raise anything
     except (Exception, SystemExit, GeneratorExit) as error:
-        hint = (
-            "; PYTHONPATH names further folders to look in"
-            if isinstance(error, ModuleNotFoundError)
-            else ""
-        )
-        raise UsageError(
-            f"{what} {name!r} cannot be loaded: {type(error).__name__}: {error}{hint}"
-        ) from error
+        why = f"{type(error).__name__}: {error}"
+        if isinstance(error, ModuleNotFoundError):
+            why += "; PYTHONPATH names further folders to look in"
+        raise UsageError(f"{what} {name!r} cannot be loaded: {why}") from error
 
 
 def _import_file(path: str) -> ModuleType:
@@ -115,18 +111,27 @@ def call_plugin(method: Callable[..., object], kind: type[Kind], *args: Any, **n
 
     Raises `UsageError` if it takes other parameters, or returns anything but a `kind`.
     """
-    name = getattr(method, "__qualname__", "it")
     try:
         value = method(*args, **named)
     except TypeError as error:
         if len(_frames(error)) > 1:
             raise
         raise UsageError(
-            f"{error}; give {name} the parameters that it has in its base class"
+            f"{error}; give {_name_of(method)} the parameters that it has in its base class"
         ) from error
     if isinstance(value, kind):
         return value
-    raise UsageError(f"{name} returned {safe_repr(value):.100} instead of {kind.__name__}")
+    raise wrong_result(method, value, f" instead of {kind.__name__}")
+
+
+def wrong_result(method: Callable[..., object], value: object, wrong: str) -> UsageError:
+    """Return the error for a method of the user's that returned `value`; `wrong` ends the
+    message."""
+    return UsageError(f"{_name_of(method)} returned {safe_repr(value):.100}{wrong}")
+
+
+def _name_of(method: object) -> str:
+    return getattr(method, "__qualname__", "it")
 
 
 def check_overrides(owner: type, base: type, kinds: Mapping[str, type]) -> None:
@@ -158,9 +163,7 @@ def _checked(method: Callable[..., object], kind: type) -> Callable[..., object]
         value = method(*arguments, **named)
         if isinstance(value, kind):
             return value
-        raise UsageError(
-            f"{method.__qualname__} returned {safe_repr(value):.100} instead of {kind.__name__}"
-        )
+        raise wrong_result(method, value, f" instead of {kind.__name__}")
 
     return call
 
@@ -187,16 +190,10 @@ def fault_of(error: Exception) -> IntercodeError:
     import logging  # only here, since importing it costs each command time
 
     logging.getLogger("intercode").error("a bug in intercode", exc_info=error)
-    frames = [
-        frame
-        for frame in _frames(error)
-        if frame[0].startswith((_HERE, _SANDBOX)) and frame[0] != __file__
-    ]
-    where = (
-        f" ({frames[-1][0].removeprefix(_HERE).removeprefix(_SANDBOX)}, line {frames[-1][1]})"
-        if frames
-        else ""
-    )
+    where = ""
+    for file, line in _frames(error):
+        if file.startswith((_HERE, _SANDBOX)) and file != __file__:
+            where = f" ({file.removeprefix(_HERE).removeprefix(_SANDBOX)}, line {line})"
     return InternalError(
         f"{_text(error)}{where}; this is a bug in intercode: report it with its traceback"
     )
@@ -260,6 +257,8 @@ def _installed_names(folder: str) -> set[str]:
     import csv  # only here, since importing them costs each command time
     from importlib.metadata import distributions
 
-    records = [one.read_text("RECORD") or "" for one in distributions(path=[folder])]
-    rows = csv.reader("".join(records).splitlines())
-    return {row[0].partition("/")[0] for row in rows if row}
+    names = set[str]()
+    for distribution in distributions(path=[folder]):
+        for row in csv.reader((distribution.read_text("RECORD") or "").splitlines()):
+            names.update(entry.partition("/")[0] for entry in row[:1])
+    return names

@@ -9,12 +9,13 @@
 `own_agent` also gives the keywords `turns`, `language` and `prompts` if it has parameters of these
 names. It needs a model unless it has an attribute ``needs_model = False``.
 
-To add an agent: a function that returns a `Strategy`, a case in `make_agent`, and its prompts.
+To add an agent: a function that returns a `Strategy`, an entry in `_METHODS`, and its prompts.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, update_wrapper
 from pathlib import Path
@@ -44,7 +45,6 @@ from intercode.agents.baselines import (
     static,
 )
 from intercode.agents.command_line import command_line
-from intercode.agents.prompts import Prompts
 from intercode.agents.prompts import load_prompts as load_prompts
 from intercode.agents.search import best_of, tree_search
 from intercode.agents.tools import tools
@@ -67,8 +67,22 @@ MODELLED = (
 )
 """Agents that ask a model. `try_again_blind` does not see scores; `best_of` alone makes three
 attempts."""
+_METHODS: Mapping[str, tuple[str, Sequence[str], Callable[..., Strategy]]] = {
+    "try_again": ("fence", (), try_again),
+    "try_again_blind": ("fence", (), partial(try_again, blind=True)),
+    "react": ("react", (), try_again),
+    "plan_solve": ("fence", PLAN_TEXTS, plan_solve),
+    "plan_solve_refine": ("fence", PLAN_TEXTS, partial(plan_solve, refine=True)),
+    "tools": ("tools", ("tools.malformed",), tools),
+    "best_of": ("fence", (), best_of),
+    "tree_search": ("fence", ("undo", "undo.tried"), tree_search),
+}
+"""Of each agent that asks a model: the form of its actions, the names of further texts, and the
+function that returns its strategy."""
 PLAIN = {"gold": gold, "noop": noop, "asker": asker, "guesser": guesser}
 """Agents without a model or settings."""
+_TAKEN = ("", "replay", "static", "best_of", "exec")
+"""Words before a colon that are not the names of modules."""
 NAMES = (
     *MODELLED,
     *PLAIN,
@@ -107,37 +121,18 @@ def make_agent(
     unknown name, a text that is missing, or a module that cannot be imported.
     """
 
-    def modelled(
-        form: str, make: Callable[[Prompts], Strategy], *more: str, samples: bool = False
-    ) -> Agent:
-        texts = load_prompts(form, language, *more, folder=prompts)
-        return Agent(name, make(texts), True, texts.digest, samples)
-
     label, name = split_agent(name)
+    method, options = name, dict[str, int]()
+    if (numbered := re.fullmatch(r"best_of:(\d+)", name)) and int(numbered[1]):
+        method, options = "best_of", {"n": int(numbered[1])}
+    if method in _METHODS:
+        form, more, make = _METHODS[method]
+        texts = load_prompts(form, language, *more, folder=prompts)
+        samples = method == "best_of"
+        return Agent(name, make(texts, turns, **options), True, texts.digest, samples)
+    if name in PLAIN:
+        return Agent(name, PLAIN[name])
     match name.partition(":"):
-        case "try_again", "", "":
-            return modelled("fence", lambda texts: try_again(texts, turns))
-        case "try_again_blind", "", "":
-            return modelled("fence", lambda texts: try_again(texts, turns, blind=True))
-        case "react", "", "":
-            return modelled("react", lambda texts: try_again(texts, turns))
-        case ("plan_solve" | "plan_solve_refine") as method, "", "":
-            refine = method == "plan_solve_refine"
-            return modelled(
-                "fence", lambda texts: plan_solve(texts, turns, refine=refine), *PLAN_TEXTS
-            )
-        case "tools", "", "":
-            return modelled("tools", lambda texts: tools(texts, turns), "tools.malformed")
-        case "best_of", "" | ":", n if (
-            not name.endswith(":") and (n or "3").isdecimal() and int(n or "3")
-        ):
-            return modelled(
-                "fence", lambda texts: best_of(texts, turns, int(n or "3")), samples=True
-            )
-        case "tree_search", "", "":
-            return modelled("fence", lambda texts: tree_search(texts, turns), "undo", "undo.tried")
-        case plain, "", "" if plain in PLAIN:
-            return Agent(name, PLAIN[plain])
         case "human", "", "":
             return Agent(name, human)
         case "retrieval", "", "":
@@ -150,9 +145,7 @@ def make_agent(
             return Agent(name, replay(load(path)))
         case "static", ":", path if path and predictions:
             return Agent(name, static(predictions(path)))
-        case module, ":", function if (
-            module not in ("", "replay", "static", "best_of", "exec") and function
-        ):
+        case module, ":", function if function and module not in _TAKEN:
             strategy = load_plugin(name, "agent")
             if not callable(strategy):
                 raise UsageError(
@@ -180,12 +173,16 @@ def own_agent(
         accepted = set(inspect.signature(strategy).parameters)
     except (TypeError, ValueError):  # a callable without a signature
         accepted = set()
-    given: dict[str, Any] = {"turns": turns, "language": language}
+    options = dict[str, Any]()
     digest = None
+    if "turns" in accepted:
+        options["turns"] = turns
+    if "language" in accepted:
+        options["language"] = language
     if "prompts" in accepted:
-        given["prompts"] = load_prompts("fence", language, folder=prompts)
-        digest = given["prompts"].digest
+        options["prompts"] = texts = load_prompts("fence", language, folder=prompts)
+        digest = texts.digest
     needs_model = getattr(strategy, "needs_model", True)
-    given = {key: value for key, value in given.items() if key in accepted}
-    bound = update_wrapper(partial(strategy, **given), strategy) if given else strategy
-    return Agent(name, bound, needs_model, digest)
+    if options:
+        strategy = update_wrapper(partial(strategy, **options), strategy)
+    return Agent(name, strategy, needs_model, digest)

@@ -58,10 +58,11 @@ def gold(task: Task, protocol: str) -> StrategySteps:
 
 def asker(task: Task, protocol: str) -> StrategySteps:
     """Ask for each facet of the task in words of its own, then play the gold."""
-    facets = facets_of(task.extra) if task.extra.get(TAKES_QUESTIONS) else ()
-    for facet in facets:
-        asks = [text for text in facet.asks if facet_asked(facets, text) == facet]
-        yield Act(f"ask {next(iter(asks), facet.asks[0])}?")
+    if task.extra.get(TAKES_QUESTIONS):
+        facets = facets_of(task.extra)
+        for facet in facets:
+            asks = [text for text in facet.asks if facet_asked(facets, text) == facet]
+            yield Act(f"ask {[*asks, *facet.asks][0]}?")
     yield from gold(task, protocol)
 
 
@@ -86,11 +87,8 @@ def retrieval(tasks: Sequence[Task], k: int = 10) -> Strategy:
     """
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
-        others = [other for other in tasks if other.id != task.id and other.gold]
-        for index in most_similar(
-            task.query, [other.query for other in others], 1 if protocol == SUBMIT else k
-        ):
-            yield Act(others[index].gold)
+        for other in _similar(task, tasks, 1 if protocol == SUBMIT else k):
+            yield Act(other.gold)
         if protocol == SUBMIT:
             yield Act(SUBMIT)
 
@@ -103,13 +101,19 @@ def nearest(tasks: Sequence[Task]) -> Strategy:
     as well."""
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
-        others = [other for other in tasks if other.id != task.id and other.gold]
-        for index in most_similar(task.query, [other.query for other in others]):
-            yield Act(_renamed(others[index], task))
+        for other in _similar(task, tasks, 1):
+            yield Act(_renamed(other, task))
         if protocol == SUBMIT:
             yield Act(f"{SUBMIT} {task.extra.get('submit', '')}".strip())
 
     return strategy
+
+
+def _similar(task: Task, tasks: Sequence[Task], count: int) -> list[Task]:
+    """Return the other tasks with a gold whose queries are most similar, the most similar first."""
+    others = [other for other in tasks if other.id != task.id and other.gold]
+    queries = [other.query for other in others]
+    return [others[index] for index in most_similar(task.query, queries, count)]
 
 
 _WORD = re.compile(r"[\w./-]*\w")
@@ -118,18 +122,16 @@ _WORD = re.compile(r"[\w./-]*\w")
 def _renamed(other: Task, task: Task) -> str:
     """Return the gold of another task with its names replaced by those at the same places of this
     task's query."""
-    known_words, words = _WORD.findall(other.query), _WORD.findall(task.query)
-    matcher = difflib.SequenceMatcher(None, known_words, words, autojunk=False)
-    names = {
-        known_words[a + place]: words[b + place]
-        for kind, a, a_end, b, b_end in matcher.get_opcodes()
-        if kind == "replace" and a_end - a == b_end - b
-        for place in range(a_end - a)
-    }
+    old, new = _WORD.findall(other.query), _WORD.findall(task.query)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    names = dict[str, str]()
+    for kind, a, a_end, b, b_end in matcher.get_opcodes():
+        if kind == "replace" and a_end - a == b_end - b:
+            names.update(zip(old[a:a_end], new[b:b_end], strict=True))
     if not names:
         return other.gold
-    known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    return re.sub(rf"(?<!\w)(?:{known})(?!\w)", lambda match: names[match[0]], other.gold)
+    words = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.sub(rf"(?<!\w)(?:{words})(?!\w)", lambda match: names[match[0]], other.gold)
 
 
 def replay(script: Script) -> Strategy:

@@ -30,7 +30,7 @@ import ast
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -141,33 +141,33 @@ def split_reply(
     if takes_questions and (asked := _ASKED.search(reply)):
         around = f"{reply[: asked.start()]}\n{reply[asked.end() :]}"
         if all(_reads_as_prose(line.strip()) for line in around.split("\n")):
-            question = (
-                asked["question"]
-                .strip()
-                .removesuffix("]" if asked["open"] or asked["bracket"] else "")
-            )
+            question = asked["question"].strip()
+            if asked["open"] or asked["bracket"]:
+                question = question.removesuffix("]")
             return asking({"question": question.strip("`* ")}), f"{thoughts}\n{around}".strip()
     submission = language.submission_where(takes_answer=takes_answer)
     part, is_code = unwrap(reply, language) or (reply, False)
-    code: str | None = None
+    code = ""
     if is_code and not _FENCE.match(part.strip().split("\n", 1)[0]):
-        code = _one_action(part, language, submission)
+        code = part
     elif blocks := list(islice(_blocks(part, language), MOST_BLOCKS)):
         filled = [block for block in blocks if block[1].strip()]
         ranked = [block for block in filled if block[0] in language.tags] or [
             block for block in filled if not block[0]
         ]
-        code = _one_action(unbracketed(ranked[0][1]), language, submission) if ranked else None
-        if not ranked and (calls := written_calls(part)):
-            code = _one_action(_action_of(calls[0]), language, submission)
+        if ranked:
+            code = unbracketed(ranked[0][1])
+        elif calls := written_calls(part):
+            code = _action_of(calls[0])
     elif (not language.is_code(part) or _only_calls(part)) and (calls := written_calls(part)):
-        code = _one_action(_action_of(calls[0]), language, submission)
+        code = _action_of(calls[0])
     elif not _UNREAD.match(part) and (
         language.is_code(part)
         or _SUBMIT.match(part)
         or not _reads_as_prose(part.split("\n", 1)[0].strip())
     ):
-        code = _one_action(_IMAGINED.sub("", part), language, submission)
+        code = _IMAGINED.sub("", part)
+    code = _one_action(code, language, submission)
     if not code:
         return None, f"{thoughts}\n{reply}".strip()
     around = _EMPTY.sub("", reply.replace(code, "", 1)) if code in reply else ""
@@ -216,13 +216,9 @@ def _one_action(code: str, language: Language, submission: re.Pattern[str]) -> s
 def _reads_as_prose(line: str) -> bool:
     """Return whether the first line of a reply without fences is prose, not a command: empty, a
     heading, an English sentence."""
-    if not line:
+    if re.match(r"(?:$|[#>*] |\d+\. |(?i:thought)\b.*:|[A-Z][a-z]+[.!?]?$)", line):
         return True
-    if re.match(r"^(?:[#>*] |\d+\. |(?i:thought)\b.*:)", line) or (
-        line.endswith((":", "?", "!")) and " " in line
-    ):
-        return True
-    if re.match(r"^[A-Z][a-z]+[.!?]?$", line):
+    if line.endswith((":", "?", "!")) and " " in line:
         return True
     if _CODE_SIGN.search(line) and not line.endswith("."):
         return False
@@ -244,12 +240,12 @@ def _blocks(text: str, language: Language) -> Iterator[tuple[str, str]]:
         if fence is None:
             # A line that is only code between backticks: ```bash ls``` or `ls`.
             if match := _ONE_LINE.match(lines[at]):
-                first, _, rest = match["code"].strip().partition(" ")
-                yield (
-                    (_tag(first), rest)
-                    if first.lower() in _NAMES | language.tags and rest and match["ticks"] == "```"
-                    else ("", match["code"].strip())
-                )
+                code = match["code"].strip()
+                first, _, rest = code.partition(" ")
+                if first.lower() in _NAMES | language.tags and rest and match["ticks"] == "```":
+                    yield _tag(first), rest
+                else:
+                    yield "", code
             at += 1
             continue
         end = _closing(lines, at, fence, language)
@@ -323,7 +319,8 @@ def unwrap(reply: str, language: Language) -> tuple[str, bool] | None:
     sound = (mark for mark in marks if not mark["label"] or language.is_code(reply[mark.end() :]))
     mark = next(sound, None)  # "SQL: SELECT 1", but not "SQL: a statement without joins"
     if mark is None or mark["fence"]:
-        return None if (called := code_of_call(reply)) is None else (called, True)
+        called = code_of_call(reply)
+        return None if called is None else (called, True)
     rest = reply[mark.end() :]
     if mark["tag"]:
         closing = re.finditer(rf"</\s*{mark['tag']}\s*>", rest, re.IGNORECASE)
@@ -334,11 +331,12 @@ def unwrap(reply: str, language: Language) -> tuple[str, bool] | None:
         inner = rest[: ends[0]].strip("\n")
         tag = mark["tag"].lower()
         whole = f"<{tag}>{inner}" if tag == "execute" else inner
-        calls = inner.lstrip().startswith(("<", "{", "[", "execute"))
-        written = written_calls(whole) if calls else []
-        if not written and tag.endswith("_call") and _BROKEN.match(inner.lstrip()):
-            return "", True
-        return _action_of(written[0]) if written else inner, True
+        if inner.lstrip().startswith(("<", "{", "[", "execute")):
+            if calls := written_calls(whole):
+                return _action_of(calls[0]), True
+            if tag.endswith("_call") and _BROKEN.match(inner.lstrip()):
+                return "", True
+        return inner, True
     if mark["execute"]:
         return _bracketed(rest), True
     rest = _INPUT.sub("", _IMAGINED.sub("", rest).strip())
@@ -348,10 +346,9 @@ def unwrap(reply: str, language: Language) -> tuple[str, bool] | None:
         return f"submit {submitted[1]}".strip(), True
     if rest.startswith(("```", "~~~", "<")):
         return rest, False
-    paragraph = (
-        rest if re.match(r"submit[ \t]*<<", rest) else re.split(r"\n\s*\n", rest, maxsplit=1)[0]
-    )
-    return paragraph.strip("`"), False
+    if not re.match(r"submit[ \t]*<<", rest):
+        rest = re.split(r"\n\s*\n", rest, maxsplit=1)[0]
+    return rest.strip("`"), False
 
 
 def unbracketed(text: str) -> str:
@@ -368,8 +365,10 @@ def _bracketed(rest: str) -> str:
         bracket.start()
         for bracket in re.finditer(r"\](?=[`*.]{0,9}[ \t]{0,9}$)", rest, re.MULTILINE)
     ]
-    balanced = (end for end in ends[:50] if rest[:end].count("[") == rest[:end].count("]"))
-    return rest[: next(balanced, ends[-1] if ends else len(rest))].strip("\n")
+    for end in ends[:50]:
+        if rest[:end].count("[") == rest[:end].count("]"):
+            return rest[:end].strip("\n")
+    return rest[: [len(rest), *ends][-1]].strip("\n")
 
 
 _SPACE = r"(?:[\w|｜]{1,20}[:|｜])?"
@@ -422,12 +421,12 @@ def written_calls(text: str) -> list[ToolCall]:
 
     A server without a parser of tool calls returns them so.
     """
-    tagged = [
-        ToolCall("", match["name"] or match["tag"] or match["inner"] or match["bare"], arguments)
-        for match in islice(_XML_CALL.finditer(text), MOST_BLOCKS)
-        for arguments in [json.dumps(_object(match["body"]) or _tagged_values(match["body"]))]
-    ]
-    calls = tagged or list(islice(_json_calls(text), MOST_BLOCKS)) or list(_python_calls(text))
+    calls = list[ToolCall]()
+    for match in islice(_XML_CALL.finditer(text), MOST_BLOCKS):
+        name = match["name"] or match["tag"] or match["inner"] or match["bare"]
+        arguments = _object(match["body"]) or _tagged_values(match["body"])
+        calls.append(ToolCall("", name, json.dumps(arguments)))
+    calls = calls or list(islice(_json_calls(text), MOST_BLOCKS)) or list(_python_calls(text))
     return [call for call in calls if call.name in ("execute", "submit", "ask")]
 
 
@@ -460,8 +459,11 @@ def read_calls(text: str, form: str) -> tuple[str, tuple[ToolCall, ...]]:
 
 def _tagged_values(body: str) -> dict[str, str]:
     """Return the arguments of a call that are between tags."""
-    values = [[part for part in value if part] for value in _XML_VALUE.findall(body)]
-    return {value[0]: value[1] if len(value) > 1 else "" for value in values}
+    values = {}
+    for groups in _XML_VALUE.findall(body):
+        name, *value = filter(None, groups)
+        values[name] = "".join(value)
+    return values
 
 
 def _json_calls(text: str) -> Iterator[ToolCall]:
@@ -482,11 +484,15 @@ def _json_calls(text: str) -> Iterator[ToolCall]:
         if at > broken and (name or in_text):  # it may be part of the broken call's code
             at = text.find("{", end)
             continue
-        if name or named:
-            id = str(call.get("id", ""))
-            id = id if _CALL_ID.fullmatch(id) else ""
-            yield ToolCall(id, name or (named[1] if named else ""), json.dumps(arguments))
-        at = text.find("{", end if name or named else at + 1)  # a call may stand inside an object
+        name = name or (named[1] if named else "")
+        if not name:
+            at = text.find("{", at + 1)  # a call may stand inside an object
+            continue
+        id = str(call.get("id", ""))
+        if not _CALL_ID.fullmatch(id):
+            id = ""
+        yield ToolCall(id, name, json.dumps(arguments))
+        at = text.find("{", end)
 
 
 def _python_calls(text: str) -> Iterator[ToolCall]:
@@ -516,10 +522,12 @@ def _only_calls(text: str) -> bool:
         body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    called = [node.value.func for node in body if isinstance(node, ast.Expr)
-              and isinstance(node.value, ast.Call)]  # fmt: skip
-    names = [function.id for function in called if isinstance(function, ast.Name)]
-    return len(names) == len(body) and set(names) <= {"execute", "submit", "ask"}
+    for node in body:
+        match node:
+            case ast.Expr(ast.Call(ast.Name("execute" | "submit" | "ask"))):
+                continue
+        return False
+    return True
 
 
 def code_of_call(text: str) -> str | None:
@@ -536,7 +544,7 @@ def _parts_of(call: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the name of the tool and the arguments in the JSON object of a call."""
     if isinstance(function := call.get("function"), dict):
         call = function
-    name = next((call[key] for key in _NAME_KEYS if isinstance(call.get(key), str)), "")
+    name = _text_under(_NAME_KEYS, call)
     arguments = next((call[key] for key in _ARGUMENT_KEYS if key in call), call)
     if isinstance(arguments, str):  # JSON, as in the OpenAI protocol, or the code itself
         inner = _object(arguments)
@@ -574,4 +582,12 @@ def _object(text: object) -> dict[str, Any] | None:
 
 def code_of(arguments: Mapping[str, Any]) -> str:
     """Return the code among a call's arguments, under any usual name; "" if there is none."""
-    return next((arguments[key] for key in _CODE_KEYS if isinstance(arguments.get(key), str)), "")
+    return _text_under(_CODE_KEYS, arguments)
+
+
+def _text_under(keys: Sequence[str], values: Mapping[str, Any]) -> str:
+    """Return the text under the first of the keys that has one, or ""."""
+    for key in keys:
+        if isinstance(text := values.get(key), str):
+            return text
+    return ""

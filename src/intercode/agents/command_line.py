@@ -32,14 +32,11 @@ def command_line(
                 f"run `{how}`."
             )
         launched: Launched = yield Launch(command, query, turns, variables or {}, how)
-        answer = launched.submission
-        if task.general and answer and not takes_word:
+        answer, action = launched.submission, SUBMIT
+        if takes_word:
+            action = submitting(answer, WORD, takes_answer=takes_answer)
+        elif task.general and answer:
             yield Act(answer, own_turn=True)
-        if takes_answer:
-            action = submitting(answer, WORD, takes_answer=True)
-        else:
-            action = f"{SUBMIT} {answer or ''}".strip() if takes_word else SUBMIT
-        forced = launched.submission is None and launched.ended
-        yield Act(action, own_turn=True, forced=forced)
+        yield Act(action, own_turn=True, forced=answer is None and launched.ended)
 
     return strategy

@@ -9,7 +9,7 @@ other forms.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 from intercode.agents.base import ROOT, SUBMIT, Act, Ask, Branch, Step, StrategySteps
@@ -28,10 +28,10 @@ class Dialogue:
     prompts: Prompts
     protocol: str
     left: int
-    messages: list[Message] = field(default_factory=list)
-    blind: bool = False
-    takes_answer: bool = False
-    takes_questions: bool = False
+    messages: list[Message]
+    blind: bool
+    takes_answer: bool
+    takes_questions: bool
 
     @classmethod
     def start(
@@ -50,19 +50,14 @@ class Dialogue:
         takes_questions = bool(task.extra.get(TAKES_QUESTIONS))
         lookups = ", ".join(f"`{word} NAME`" for word in task.extra.get("lookups") or ())
         endings = [ending, *["answer"] * takes_answer, *["ask"] * takes_questions]
-        endings += ["lookups"] if lookups and protocol == SUBMIT else []
+        if lookups and protocol == SUBMIT:
+            endings.append("lookups")
         how = "call the tool `ask`" if prompts.form == "tools" else "write `ask QUESTION` as action"
         system = prompts.opening(*endings, turns=format_turns(turns), how=how, words=lookups)
-        system += f"\n\n{prompts.fill(more)}" if more else ""
-        return cls(
-            prompts,
-            protocol,
-            turns,
-            [message("system", system), message("user", task.query)],
-            blind,
-            takes_answer,
-            takes_questions,
-        )
+        if more:
+            system += f"\n\n{prompts.fill(more)}"
+        messages = [message("system", system), message("user", task.query)]
+        return cls(prompts, protocol, turns, messages, blind, takes_answer, takes_questions)
 
     def ask(self, draw: int = 0) -> Ask:
         return Ask(tuple(self.messages), draw=draw)
@@ -85,26 +80,22 @@ class Dialogue:
             takes_answer=self.takes_answer,
             takes_questions=self.takes_questions,
         )
-        return Act(
-            code,
-            thought or None,
-            None if code else self.prompts.fill(f"{self.prompts.form}.retry"),
-            env,
-        )
+        note = None if code else self.prompts.fill(f"{self.prompts.form}.retry")
+        return Act(code, thought or None, note, env)
 
     def add_step(self, step: Step) -> None:
         """Add the observation, and count the turn."""
         self.left -= 1
         output = format_step(step, scored=self.protocol == "paper" and not self.blind)
-        prefix = "Observation: " if self.prompts.form == "react" else ""
-        self.add_user(f"{prefix}{output}\n[{format_turns(self.left)} left]")
+        if self.prompts.form == "react":
+            output = f"Observation: {output}"
+        self.add_user(f"{output}\n[{format_turns(self.left)} left]")
 
     def take_turns(self) -> StrategySteps:
         """Ask and act until no turns are left. If the environment ends earlier, the driver ends the
         strategy."""
         while self.left:
-            act = self.act((yield self.ask()))
-            self.add_step((yield act))
+            self.add_step((yield self.act((yield self.ask()))))
 
     def submits(self, act: Act) -> bool:
         language = self.prompts.language

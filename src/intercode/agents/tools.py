@@ -27,7 +27,7 @@ from intercode.types import INCOMPLETE, Reply, Task, Tool, ToolCall
 
 def _tool(name: str, what: str, **texts: str) -> Tool:
     properties = {key: {"type": "string", "description": value} for key, value in texts.items()}
-    required = [key for key in texts if name != SUBMIT]
+    required = [] if name == SUBMIT else [*texts]
     parameters = {"type": "object", "properties": properties, "required": required}
     return {
         "type": "function",
@@ -52,17 +52,22 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
 
     def strategy(task: Task, protocol: str) -> StrategySteps:
         talk = Dialogue.start(task, protocol, turns, prompts)
-        word = ANSWER if talk.takes_answer else WORD if prompts.language.submission.groups else {}
-        asks = (ASK,) if talk.takes_questions else ()
-        offered = (EXECUTE, *asks, _tool(SUBMIT, "Submit the work and finish.", **word))
+        word = {}
+        if talk.takes_answer:
+            word = ANSWER
+        elif prompts.language.submission.groups:
+            word = WORD
+        submit = _tool(SUBMIT, "Submit the work and finish.", **word)
+        offered = (EXECUTE, ASK, submit) if talk.takes_questions else (EXECUTE, submit)
         ids = set[str]()
         while talk.left:
             reply: Reply = yield Ask(tuple(talk.messages), offered)
             complete = reply.finish_reason not in INCOMPLETE
             calls = []
             for number, call in enumerate(reply.calls if complete else ()):
-                is_new = call.id and call.id not in ids  # some servers refuse an id that repeats
-                id = call.id if is_new else f"call{len(talk.messages):03}{number:02}"
+                id = call.id
+                if not id or id in ids:  # some servers refuse an id that repeats
+                    id = f"call{len(talk.messages):03}{number:02}"
                 ids.add(id)
                 calls.append(replace(call, id=id))
             text = split_reasoning(reply.text)[1]
@@ -114,13 +119,13 @@ def action_of(
         arguments: Any = json.loads(call.arguments.strip() or "{}", strict=False)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"its arguments are not JSON ({error})") from None
-    arguments = {} if arguments is None else arguments
+    if arguments is None:
+        arguments = {}
     if not isinstance(arguments, dict):
         raise Malformed("its arguments are not a JSON object")
     name = call.name.rpartition("functions.")[2].partition("<")[0]  # without the model's marks
     if name == SUBMIT:
-        answer = arguments.get("answer")
-        return submitting(answer, language.submission, takes_answer=takes_answer)
+        return submitting(arguments.get("answer"), language.submission, takes_answer=takes_answer)
     if name == "ask" and takes_questions:
         if question := asking(arguments):
             return question

@@ -179,7 +179,7 @@ def _add_call(calls: list[dict[str, Any]], part: Object) -> None:
         if call and name and (is_whole or call["name"] not in ("", name)):
             call = None
     if not call:
-        call = {"id": id, "index": index, "name": "", "arguments": ""}
+        call = {"id": "", "index": index, "name": "", "arguments": ""}
         calls.append(call)
     call["id"] = call["id"] or id
     call["name"] = call["name"] or name
@@ -285,7 +285,9 @@ def _read_message(whole: Object) -> dict[str, Any]:
         "tool_calls": _of_kind("tool_use", blocks),
     }
     stop = whole.get("stop_reason")
-    return _chat(message, "tool_calls" if stop == "tool_use" else stop, whole.get("usage"))
+    if stop == "tool_use":
+        stop = "tool_calls"
+    return _chat(message, stop, whole.get("usage"))
 
 
 def _of_kind(kind: str, items: Sequence[Object]) -> list[Object]:

@@ -40,7 +40,7 @@ import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
@@ -147,6 +147,7 @@ class Pending:
     why: str = ""
 
 
+@dataclass(eq=False, repr=False)
 class OpenAIModel:
     """A chat model on an OpenAI-compatible server. Threads may share it.
 
@@ -171,63 +172,70 @@ class OpenAIModel:
     sends the model's reasoning back with its replies.
     """
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        temperature: float | None = 0.0,
-        max_tokens: int | None = None,
-        seed: int | None = None,
-        tries: int = 6,
-        timeout: float | None = None,
-        backoff: float = 0.5,
-        price: Price | None = None,
-        logprobs: bool | None = None,
-        request: Mapping[str, Any] | None = None,
-        context: int | None = None,
-        no_system: bool = False,
-        keep_reasoning: bool = False,
-    ) -> None:
-        self._arguments = dict(locals())
-        del self._arguments["self"]
-        import openai
+    model: str
+    _: KW_ONLY
+    base_url: str | None = None
+    api_key: str | None = None
+    temperature: float | None = 0.0
+    max_tokens: int | None = None
+    seed: int | None = None
+    tries: int = 6
+    timeout: float | None = None
+    backoff: float = 0.5
+    price: Price | None = None
+    logprobs: bool | None = None
+    request: Mapping[str, Any] | None = None
+    context: int | None = None
+    no_system: bool = False
+    keep_reasoning: bool = False
 
-        if tries < 1:
-            raise UsageError(f"tries must be at least 1, not {tries}")
-        self.name = model
-        self.tries = tries
-        self.backoff = backoff
-        self.price = price
-        self._patience = timeout or PATIENCE
+    def __post_init__(self) -> None:
+        if self.tries < 1:
+            raise UsageError(f"tries must be at least 1, not {self.tries}")
+        self.name = self.model
+        self._patience = self.timeout or PATIENCE
         self.give_up: Callable[[], str | None] = lambda: None
         self.metered = False
         self._pending: list[Pending] = []
         self._lock = threading.Lock()
-        settings = {
-            "model": model,
-            "temperature": temperature,
-            "max_tokens": max_tokens,
-            "seed": seed,
-        }
-        if logprobs is None:
-            logprobs = os.environ.get("INTERCODE_LOGPROBS") == "1"
-        self._sampling = {"logprobs": True, "return_token_ids": True} if logprobs else {}
-        settings |= self._sampling
-        if fixed := set(request or ()).intersection(FIXED):
+        self._sampling = dict[str, Any]()
+        if self.logprobs or (self.logprobs is None and os.environ.get("INTERCODE_LOGPROBS") == "1"):
+            self._sampling = {"logprobs": True, "return_token_ids": True}
+        self._added = self.request or {}
+        if fixed := self._added.keys() & set(FIXED):
             raise UsageError(f"--request cannot set {', '.join(sorted(fixed))}")
-        settings |= request or {}
+        settings = {
+            "model": self.model,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+            **self._sampling,
+            **self._added,
+        }
         self._settings = {key: value for key, value in settings.items() if value is not None}
-        self._context, self._characters_per_token = context, 3.0
-        self._no_system, self._keep_reasoning = no_system, keep_reasoning
+        self._characters_per_token = 3.0
+        self._answered = False
+        self._client = self._connect()
+        # messages must not show a password
+        public = self._client.base_url.copy_with(username=None, password=None, query=None)
+        self.url = f"{str(public).rstrip('/')}/chat/completions"
+        if not self.url.startswith(("http://", "https://")):
+            raise UsageError(
+                f"{self.url}: the base URL (INTERCODE_BASE_URL) must start with http:// or https://"
+            )
+
+    def _connect(self) -> Any:
+        """Return the client of the SDK for the server. Raises `UsageError` for a missing or wrong
+        address or key."""
+        import openai
+
         address = (
-            base_url
+            self.base_url
             or os.environ.get("INTERCODE_BASE_URL")
             or os.environ.get("OPENAI_BASE_URL")
             or None
         )
-        key = api_key or os.environ.get("OPENAI_API_KEY", "").strip() or NO_KEY
+        key = self.api_key or os.environ.get("OPENAI_API_KEY", "").strip() or NO_KEY
         if not address and key == NO_KEY:
             raise UsageError(
                 "no model server is named: set INTERCODE_BASE_URL to one that speaks the OpenAI "
@@ -238,14 +246,13 @@ class OpenAIModel:
                 "OPENAI_API_KEY contains characters that a key cannot have, "
                 "such as an umlaut or a newline"
             )
-        self._answered = False
         http = _http_client(
             address or "",
             event_hooks={"request": [self._set_deadline], "response": [_read_body]},
             follow_redirects=False,
         )
         try:
-            self._client = openai.OpenAI(
+            return openai.OpenAI(
                 base_url=address,
                 api_key=key,
                 timeout=self._patience,
@@ -256,18 +263,12 @@ class OpenAIModel:
             raise UsageError(
                 f"{address}: cannot be the base URL (INTERCODE_BASE_URL): {error}"
             ) from error
-        # messages must not show a password
-        public = self._client.base_url.copy_with(username=None, password=None, query=None)
-        self.url = f"{str(public).rstrip('/')}/chat/completions"
-        if not self.url.startswith(("http://", "https://")):
-            raise UsageError(
-                f"{self.url}: the base URL (INTERCODE_BASE_URL) must start with http:// or https://"
-            )
 
     def __reduce__(self) -> Any:
         """A copy has connections of its own, and where nothing was given the settings of its
         process."""
-        return partial(type(self), **self._arguments), ()
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}
+        return partial(type(self), **settings), ()
 
     def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), draw: int = 0
@@ -278,11 +279,13 @@ class OpenAIModel:
         messages are too long.
         """
         body: dict[str, Any] = {**self._settings, "messages": self._sendable(messages)}
-        body |= {"tools": list(tools)} if tools else {}
-        body |= {"seed": body["seed"] + draw} if draw and "seed" in body else {}
+        if tools:
+            body["tools"] = list(tools)
+        if draw and "seed" in body:
+            body["seed"] += draw
         length = len(json.dumps(body["messages"], ensure_ascii=False))
-        if self._context and length / self._characters_per_token > self._context:
-            raise ContextOverflow(f"the question is longer than {self._context} tokens (--context)")
+        if self.context and length / self._characters_per_token > self.context:
+            raise ContextOverflow(f"the question is longer than {self.context} tokens (--context)")
         with self._asking() as question:
             for attempt in range(self.tries):
                 try:
@@ -306,8 +309,8 @@ class OpenAIModel:
 
     def _sendable(self, messages: Sequence[Message]) -> list[Message]:
         """Return the conversation without what servers refuse."""
-        sent = [_sendable(message, self._keep_reasoning) for message in messages]
-        if self._no_system and [message["role"] for message in sent[:2]] == ["system", "user"]:
+        sent = [_sendable(message, self.keep_reasoning) for message in messages]
+        if self.no_system and [message["role"] for message in sent[:2]] == ["system", "user"]:
             text = f"{sent[0]['content']}\n\n{sent[1]['content']}"
             sent[:2] = [{**sent[1], "content": text}]
         return sent
@@ -336,14 +339,14 @@ class OpenAIModel:
         """Send a program's request, in one of the forms of `forms.py`, with this model's name and
         key; give the answer. Tries again as `complete` does where the server may answer later, and
         where a whole answer says that it failed. Raises `ModelError` if there is no answer."""
-        sent = {**request, **(self._arguments["request"] or {}), "model": self.name}
-        for name in sent.keys() & {"n", "best_of"}:
-            sent[name] = 1
+        sent = {**request, **self._added, "model": self.name}
+        sent |= dict.fromkeys(sent.keys() & {"n", "best_of"}, 1)
         if form == "chat/completions":
             sent |= self._sampling
             if sent.get("stream"):
                 options = sent.get("stream_options")
-                options = options if isinstance(options, Mapping) else {}
+                if not isinstance(options, Mapping):
+                    options = {}
                 sent["stream_options"] = {**options, "include_usage": True}
         key = self._client.api_key
         headers = {**headers, "authorization": f"Bearer {key}", "x-api-key": key}
@@ -362,8 +365,7 @@ class OpenAIModel:
                     wait = _seconds_until(response.headers.get("retry-after", ""))
                 except Exception as error:  # from the HTTP library, which differs between SDKs
                     if is_last:
-                        why = f"{type(error).__name__}: {error}"
-                        raise ModelError(f"{self.url}: {why}") from error
+                        raise self._lost(error) from error
                 self._pause(attempt, wait)
             yield answer
 
@@ -393,7 +395,10 @@ class OpenAIModel:
         try:
             yield from response.iter_bytes()
         except Exception as error:  # from the HTTP library
-            raise ModelError(f"{self.url}: {type(error).__name__}: {error}") from error
+            raise self._lost(error) from error
+
+    def _lost(self, error: Exception) -> ModelError:
+        return ModelError(f"{self.url}: {type(error).__name__}: {error}")
 
     def without_key(self, text: str) -> str:
         """Return a server's text without the key, which some servers repeat."""
@@ -472,7 +477,7 @@ class OpenAIModel:
     ) -> Exception:
         """Return the exception for a request that the server refused; `wait` is the pause in
         seconds that it asked for."""
-        refusal = Refusal(status, text, body, wait, no_system=self._no_system)
+        refusal = Refusal(status, text, body, wait, no_system=self.no_system)
         words = f"HTTP {status}{' without an answer in it' * (status == 200)}, {_excerpt(text)}"
         match refusal.kind:
             case "unread":
@@ -500,29 +505,31 @@ class OpenAIModel:
             text, reasoning = _contents(message)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise _Unreadable(f"HTTP 200 without an answer in it, {_excerpt(body)}") from error
-        counts = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
-        details = counts.get("completion_tokens_details")
-        thought = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else None
-        tokens = [_count(counts.get(key)) for key in ("prompt_tokens", "completion_tokens")]
+        counts = answer.get("usage")
+        if not isinstance(counts, dict):
+            counts = {}
+        read, written = _count(counts, "prompt_tokens"), _count(counts, "completion_tokens")
+        is_uncounted = read is None or written is None
+        tokens_in, tokens_out = read or 0, written or 0
         # a question without any token does not exist
-        if self.metered and (None in tokens or not any(tokens)):
+        if self.metered and (is_uncounted or not (tokens_in or tokens_out)):
             raise UsageError(
                 f"{self.url}: a reply does not report its tokens, so limits of tokens or cost "
                 "cannot be enforced: leave them out, or make the server send `usage`"
             )
         empty = not (text or calls or reasoning)
-        if empty and finish_reason in _FULL and counts and (tokens[1] or 0) <= 1:
+        if empty and finish_reason in _FULL and counts and tokens_out <= 1:
             raise ContextOverflow(
                 f"{self.url}: no room was left for a reply (finish_reason {finish_reason})"
             )
         if isinstance(refusal := message.get("refusal"), str) and refusal and not calls:
             text, finish_reason = text or refusal, "refusal"
-        tokens_in, tokens_out = (count or 0 for count in tokens)
         price_in, price_out = self.price or (0.0, 0.0)
         cost = (tokens_in * price_in + tokens_out * price_out) / 1e6
+        thought = _count(counts.get("completion_tokens_details"), "reasoning_tokens")
         return Reply(
             _storable(text),
-            Usage(tokens_in, tokens_out, cost, thought or 0, int(None in tokens)),
+            Usage(tokens_in, tokens_out, cost, thought or 0, int(is_uncounted)),
             calls,
             sample=_read_sample(answer, choice) if self._sampling else None,
             reasoning=reasoning,
@@ -594,9 +601,13 @@ def _status(error: Any) -> int:
 
 def _end(reason: Any) -> str | None:
     """Return how a reply ended, in OpenAI's words."""
-    if not isinstance(reason, str) or reason in INCOMPLETE:
-        return reason if isinstance(reason, str) else None
-    return next((word for word, pattern in _ENDS.items() if pattern.search(reason)), reason)
+    if not isinstance(reason, str):
+        return None
+    if reason not in INCOMPLETE:
+        for word, pattern in _ENDS.items():
+            if pattern.search(reason):
+                return word
+    return reason
 
 
 def _failed_generation(text: str) -> str:
@@ -610,8 +621,9 @@ def _call_records(message: Mapping[str, Any]) -> Sequence[Any]:
     """Return the calls in a message: in its list, alone as OpenAI once sent them, or as parts."""
     if calls := message.get("tool_calls") or message.get("function_call"):
         return calls if isinstance(calls, list) else [calls]
-    content = message.get("content")
-    parts = content if isinstance(content, list) else []
+    parts = message.get("content")
+    if not isinstance(parts, list):
+        return []
     return [part for part in parts if isinstance(part, dict) and part.get("type") == "tool_use"]
 
 
@@ -630,29 +642,24 @@ def _sendable(message: Message, keep_reasoning: bool) -> Message:
     if message["role"] != "assistant":
         return message
     sent = {key: value for key, value in message.items() if keep_reasoning or key not in REASONING}
-    if calls := message.get("tool_calls"):
-        sent["tool_calls"] = [
-            {
-                **call,
-                "function": {
-                    "name": re.sub(r"[^A-Za-z0-9_-]", "_", function["name"])[:64] or "unnamed",
-                    "arguments": _object_text(function["arguments"]),
-                },
-            }
-            for call in calls
-            for function in [call["function"]]
-        ]
+    calls = []
+    for call in message.get("tool_calls") or ():
+        function = {
+            "name": re.sub(r"[^A-Za-z0-9_-]", "_", call["function"]["name"])[:64] or "unnamed",
+            "arguments": _object_text(call["function"]["arguments"]),
+        }
+        calls.append({**call, "function": function})
+    if calls:
+        sent["tool_calls"] = calls
     elif not (sent["content"] or "").strip():
         sent["content"] = _EMPTY
     return sent
 
 
 def _object_text(arguments: str) -> str:
-    try:
-        if isinstance(json.loads(arguments or "{}"), dict):
+    with suppress(ValueError, RecursionError):
+        if not arguments or isinstance(json.loads(arguments), dict):
             return arguments or "{}"
-    except (ValueError, RecursionError):
-        pass
     return json.dumps({"malformed": arguments})
 
 
@@ -676,16 +683,18 @@ def _contents(message: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     reasoning = {key: message[key] for key in REASONING if message.get(key)}
     content = message.get("content") or ""
     if isinstance(content, list | dict):
-        texts, thoughts = list[str](), list[str]()
-        for part in content if isinstance(content, list) else [content]:
-            thinks = isinstance(part, dict) and (
+        parts, content, thoughts = content, "", ""
+        for part in parts if isinstance(parts, list) else [parts]:
+            text = text_of(part, _PART)
+            if isinstance(part, dict) and (
                 part.get("thought") is True
                 or re.search(r"think|thought|reason", str(part.get("type")))
-            )
-            (thoughts if thinks else texts).append(text_of(part, _PART))
-        if any(thoughts) and not reasoning:
-            reasoning = {"reasoning_content": "".join(thoughts)}
-        content = "".join(texts)
+            ):
+                thoughts += text
+            else:
+                content += text
+        if thoughts and not reasoning:
+            reasoning = {"reasoning_content": thoughts}
     if not isinstance(content, str):
         raise TypeError("the content is not text")
     return content, json.loads(_storable(json.dumps(reasoning, ensure_ascii=False)))
@@ -739,10 +748,12 @@ def listed_price(model: str) -> Price | None:
     )
 
 
-def _count(value: Any) -> int | None:
-    """Return `value` as a number of tokens; None if it cannot be one."""
-    numeric = isinstance(value, int | float) and not isinstance(value, bool)
-    return int(value) if numeric and 0 <= value <= _MOST_TOKENS and value == int(value) else None
+def _count(counts: Any, name: str) -> int | None:
+    """Return a number of tokens among the counts of a server; None if there is no such number."""
+    value = counts.get(name) if isinstance(counts, dict) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return int(value) if 0 <= value <= _MOST_TOKENS and value == int(value) else None
 
 
 def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample | None:
@@ -754,9 +765,8 @@ def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample
     try:
         token_ids = tuple(choice.get("token_ids") or ())
         prompt_ids = tuple(answer.get("prompt_token_ids") or choice.get("prompt_token_ids") or ())
-        logprobs = tuple(
-            token["logprob"] for token in (choice.get("logprobs") or {}).get("content") or ()
-        )
+        tokens = (choice.get("logprobs") or {}).get("content") or ()
+        logprobs = tuple(token["logprob"] for token in tokens)
         reason = _end(choice.get("finish_reason"))
     except (AttributeError, KeyError, TypeError):
         return None

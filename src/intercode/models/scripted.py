@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,9 @@ class ScriptedModel:
         else:
             answered = sum(message["role"] == "assistant" for message in messages)
             answer = self.replies[min(answered, len(self.replies) - 1)]
-        return Reply(answer) if isinstance(answer, str) else answer
+        if isinstance(answer, str):
+            return Reply(answer)
+        return answer
 
 
 def read_script(path: Path) -> ScriptedModel:
@@ -52,8 +55,10 @@ def read_script(path: Path) -> ScriptedModel:
     [{"name": …, "arguments": …}], "reasoning": "", "finish_reason": "stop"}``."""
     replies = read_json(path)
     try:
-        if not isinstance(replies, list) or not replies:
-            raise TypeError("an empty list" if replies == [] else "not a list")
+        if replies == []:
+            raise TypeError("an empty list")
+        if not isinstance(replies, list):
+            raise TypeError("not a list")
         return ScriptedModel([_reply(record) for record in replies], name=f"scripted:{path}")
     except (AttributeError, KeyError, TypeError) as error:
         raise DataError(
@@ -78,16 +83,8 @@ def _reply(record: Any) -> Reply:
         name, arguments = call["name"], call["arguments"]
         if not isinstance(name, str) or not isinstance(arguments, str | dict):
             raise TypeError(f"{call!r:.50} lacks a name or arguments")
-        tool_calls.append(
-            ToolCall(
-                f"call-{number}",
-                name,
-                arguments if isinstance(arguments, str) else json.dumps(arguments),
-            )
-        )
-    return Reply(
-        text,
-        calls=tuple(tool_calls),
-        reasoning={"reasoning_content": reasoning} if reasoning else {},
-        finish_reason=finish_reason,
-    )
+        if isinstance(arguments, dict):
+            arguments = json.dumps(arguments)
+        tool_calls.append(ToolCall(f"call-{number}", name, arguments))
+    reply = Reply(text, calls=tuple(tool_calls), finish_reason=finish_reason)
+    return replace(reply, reasoning={"reasoning_content": reasoning}) if reasoning else reply

@@ -14,7 +14,8 @@ class Breaker:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._faults: list[IntercodeError] = []
+        self._kind: type[IntercodeError] | None = None
+        self._count = 0
         self._lock = threading.Lock()
 
     def note(self, fault: IntercodeError | None) -> IntercodeError | None:
@@ -26,6 +27,12 @@ class Breaker:
         if isinstance(fault, DataError):
             return None
         with self._lock:
-            same = [earlier for earlier in self._faults if type(earlier) is type(fault)]
-            self._faults = [*same, fault][-self.most :] if fault else []
-            return fault if len(self._faults) >= self.most else None
+            if fault is None or type(fault) is not self._kind:
+                self._count = 0
+            if fault is None:
+                return None
+            self._kind = type(fault)
+            self._count += 1
+            if self._count < self.most:
+                return None
+            return fault

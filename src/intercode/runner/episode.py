@@ -22,15 +22,16 @@ from intercode.agents.base import SUBMIT, Act, Ask, Close, Fork, Launch, Launche
 from intercode.errors import UsageError
 from intercode.hooks import NO_VALUE
 from intercode.models import Model
-from intercode.plugins import call_plugin, safe_repr
+from intercode.plugins import call_plugin, wrong_result
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import EnvForks, Playable
 from intercode.runner.launch import launch
+from intercode.runner.recorder import turn_of
 from intercode.runner.referee import Moment, next_rule
 from intercode.runner.strategy_driver import Answer, drive, strategy_name
 from intercode.runs.store import bounded_outcomes
 from intercode.submission import LONGEST, TAKES_ANSWER, WORD
-from intercode.types import INCOMPLETE, Ended, Episode, Reply, Score, Task, Turn, Usage, is_number
+from intercode.types import INCOMPLETE, Ended, Episode, Reply, Score, Task, Turn, is_number
 from intercode.user import TAKES_QUESTIONS
 
 UNSCORED = Score(0.0, False)
@@ -55,15 +56,22 @@ class _Result:
     program: Mapping[str, Any] = field(default_factory=dict)
     scored: bool = True
 
-    def add(self, step: Step, forced: Ended | None = None) -> None:
-        """Add a step; `forced` is why the episode ends if the agent did not choose the step."""
+    def add(self, step: Step, forced: bool | Ended) -> None:
+        """Add a step; `forced` is why the episode ends if the agent did not choose the step, and
+        True if its turns are used up."""
         info = step.info or {}
         score, outcomes = info.get("score"), info.get("outcomes")
         if score is not None and (self.score is UNSCORED or score.reward > self.score.reward):
             self.score = score
-        self.outcomes = bounded_outcomes(outcomes) if isinstance(outcomes, Mapping) else {}
-        if step.terminated or step.truncated:
-            self.ended = info.get("ended", "submit" if step.terminated else "turns")
+        self.outcomes = {}
+        if isinstance(outcomes, Mapping):
+            self.outcomes = bounded_outcomes(outcomes)
+        if step.terminated:
+            self.ended = info.get("ended", "submit")
+        elif step.truncated:
+            self.ended = info.get("ended", "turns")
+        if forced is True:
+            forced = "turns"
         if forced and self.ended != "agent_fault":
             self.ended = forced
 
@@ -103,10 +111,15 @@ def play(
     most, over_budget = tracker.limits.turns, tracker.start_episode(log)
     takes_answer = bool(getattr(env, "takes_answer", False))
     takes_questions = bool(getattr(env, "takes_questions", False))
-    taken = {TAKES_ANSWER: takes_answer, TAKES_QUESTIONS: takes_questions}
-    extra = {**task.extra, **{name: True for name, takes in taken.items() if takes}}
+    extra = dict(task.extra)
+    if takes_answer:
+        extra[TAKES_ANSWER] = True
+    if takes_questions:
+        extra[TAKES_QUESTIONS] = True
     posed = replace(task, query=query, extra=extra)
-    no_value = _why_no_value(env) if values else ""
+    no_value = ""
+    if values:
+        no_value = str(getattr(env, "no_value", "" if hasattr(env, "value") else NO_VALUE))
     result = _Result()
     answer: Answer = None
     with (
@@ -128,33 +141,38 @@ def play(
                     answer = None
                     forks.close(branch)
                 case "grant" | "submit" | "refuse" as then, Act() as act:
-                    act = _refused(act, log[-1]) if then == "refuse" else act
+                    if then == "refuse":
+                        act = _refused(act, log[-1])
                     valued = values and not no_value and not act.forced
                     answer = _execute(forks, act, log, then == "submit", valued)
-                    result.add(answer, "turns" if act.forced is True else act.forced or None)
+                    result.add(answer, act.forced)
                 case "submit_for_agent", _:
-                    result.add(_submit_latest(forks, log) if pays else Step(""), "limit")
+                    step = Step("")
+                    if pays and forks.latest is not None:
+                        act = Act(SUBMIT, env=forks.latest, own_turn=True, forced=True)
+                        step = _execute(forks, act, log, True, False)
+                    result.add(step, "limit")
                 case "abandon", _:
                     result.ended, result.scored = "limit", False
                 case "turns" | "stopped" as ended, _:
                     result.end(ended, None if forks.latest is None else forks[forks.latest])
-    score = UNSCORED if result.ended == "agent_fault" else result.score
-    reward = score.reward if result.scored else None
-    success = reward is not None and score.success
+    score, outcomes = result.score, dict(result.outcomes)
+    if result.ended == "agent_fault":
+        score = UNSCORED
+    if result.program:
+        outcomes["program"] = result.program
     return Episode(
         task.id,
         query,
         tuple(log),
-        reward,
-        success,
+        score.reward if result.scored else None,
+        result.scored and score.success,
         result.ended,
         score.parts,
         epoch,
         seed,
         ambiguous=score.ambiguous,
-        outcomes={**result.outcomes, "program": result.program}
-        if result.program
-        else result.outcomes,
+        outcomes=outcomes,
         split=task.split,
         takes_answer=takes_answer,
         no_value=no_value,
@@ -167,21 +185,12 @@ def _ask(model: Model | None, ask: Ask, tracker: BudgetTracker, log: list[Turn])
         raise UsageError("this agent asks a model; name one with --model")
     started = time.perf_counter()
     reply = model.complete(ask.messages, tools=ask.tools, draw=ask.draw)
-    tracker.spend(Usage() if reply.counted else reply.usage)
-    calls, left_out = reply.calls or None, reply.left_out or None
-    log.append(
-        Turn(
-            tuple(ask.messages),
-            reply.text,
-            usage=reply.usage,
-            calls=calls,
-            left_out=left_out,
-            sample=reply.sample,
-            reasoning=reply.reasoning or None,
-            finish_reason=reply.finish_reason,
-            reply_seconds=None if reply.counted else round(time.perf_counter() - started, 6),
-        )
-    )
+    turn = turn_of(ask.messages, reply, time.perf_counter() - started)
+    if reply.counted:
+        turn = replace(turn, reply_seconds=None)
+    else:
+        tracker.spend(reply.usage)
+    log.append(turn)
     return reply
 
 
@@ -193,22 +202,24 @@ def _launch(
     log: list[Turn],
     over_budget: Callable[[], bool],
 ) -> Launched:
+    before = counted = len(log)
+    is_full: Any = getattr(model, "is_full", None)
+
     def stop() -> str | None:
         spend()
         if over_budget():
             return "the episode's budget is used up"
-        return tracker.stop_reason() or (is_full(log[before:]) if is_full else None)
+        return tracker.stop_reason() or (is_full and is_full(log[before:]))
 
     def spend() -> None:
-        for turn in log[before + len(spent) :]:
-            spent.append(turn.usage)
+        nonlocal counted
+        for turn in log[counted:]:
+            counted += 1
             tracker.spend(turn.usage)
 
-    spent = list[Usage]()
-    before, is_full = len(log), getattr(model, "is_full", None)
-    stopped, seconds = tracker.stop_reason, tracker.limits.episode.seconds
+    seconds = tracker.limits.episode.seconds
     try:
-        return launch(env, request, model, log, stop, stopped, seconds)
+        return launch(env, request, model, log, stop, tracker.stop_reason, seconds)
     finally:
         spend()
 
@@ -217,18 +228,13 @@ def _refused(act: Act, question: Turn) -> Act:
     """Return the action without its code, with a note that says why the reply to the question is
     not executed."""
     reason, count = question.finish_reason or "", question.usage.completion_tokens
-    how = f" It had {count} tokens: write less." if reason == "length" and count else ""
+    how = ""
+    if reason == "length" and count:
+        how = f" It had {count} tokens: write less."
     return replace(act, action=None, note=NOT_EXECUTED.format(what=INCOMPLETE[reason], how=how))
 
 
-def _submit_latest(forks: EnvForks, log: list[Turn]) -> Step:
-    """Submit the branch that acted last, if one is open, for the agent."""
-    if forks.latest is None:
-        return Step("")
-    return _execute(forks, Act(SUBMIT, env=forks.latest, own_turn=True, forced=True), log, True)
-
-
-def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool, valued: bool = False) -> Step:
+def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool, valued: bool) -> Step:
     """Execute the action and complete the turn that its question opened, or append a separate turn.
 
     `last`: the action submits, so all other branches are closed. `valued`: the turn gets a value,
@@ -238,16 +244,17 @@ def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool, valued: boo
     if last:
         forks.choose(act.env)
     started = time.perf_counter()
-    step = Step(act.note or "")
-    if act.action is not None and (
-        "\0" in act.action or len(act.action) > LONGEST or _SURROGATE.search(act.action)
-    ):
+    if act.action is None:
+        step = Step(act.note or "")
+    elif "\0" in act.action or len(act.action) > LONGEST or _SURROGATE.search(act.action):
         step = Step(UNSENDABLE)
-    elif act.action is not None:
+    else:
         observation, reward, terminated, truncated, info = _call_env(5, env.step, act.action)
         step = Step(observation, float(reward), terminated, truncated, info)
     seconds = round(time.perf_counter() - started, 6)
-    value = _value(env) if valued and not (step.terminated or step.truncated) else None
+    value = None
+    if valued and not (step.terminated or step.truncated):
+        value = _value(env)
     question = log.pop() if log and not log[-1].acted and not act.own_turn else Turn()
     facts = step.info or {}
     log.append(
@@ -272,18 +279,13 @@ def _execute(forks: EnvForks, act: Act, log: list[Turn], last: bool, valued: boo
     return step
 
 
-def _why_no_value(env: Playable) -> str:
-    return str(getattr(env, "no_value", "" if hasattr(env, "value") else NO_VALUE))
-
-
 def _value(env: Playable) -> float | None:
     """Return what a submission now would earn. Raises `UsageError` if the caller's class returns
     anything but a number or None."""
     value = call_plugin(method := env.value, object)  # type: ignore[attr-defined]
     if value is None or is_number(value):
         return value
-    name = getattr(method, "__qualname__", "it")
-    raise UsageError(f"{name} returned {safe_repr(value):.100} instead of a number or None")
+    raise wrong_result(method, value, " instead of a number or None")
 
 
 def _call_env(
@@ -294,5 +296,4 @@ def _call_env(
     values = call_plugin(method, tuple, *arguments, **options)
     if len(values) == count:
         return values
-    name = getattr(method, "__qualname__", "it")
-    raise UsageError(f"{name} returned {safe_repr(values):.100}, which are not {count} values")
+    raise wrong_result(method, values, f", which are not {count} values")

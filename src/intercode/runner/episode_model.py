@@ -25,6 +25,7 @@ from intercode.errors import ContextOverflow, UsageError
 from intercode.models import Model
 from intercode.plugins import safe_repr
 from intercode.runner.reply_cache import ReplyCache
+from intercode.runs.store import shared_length
 from intercode.types import Message, Reply, Sample, Tool, ToolCall, Usage, is_number
 
 MARKER = "[left out: the conversation had become too long]"
@@ -56,18 +57,22 @@ class EpisodeModel:
         """Return the model's reply. Raises `ContextOverflow` if even the task and the last
         observation are too long."""
         self._opening = self._opening or tuple(messages)
-        options: dict[str, Any] = {"tools": tools} if tools else {}
-        options |= {"draw": self._first_draw + draw} if self._first_draw + draw else {}
+        options = dict[str, Any]()
+        if tools:
+            options["tools"] = tools
+        if number := self._first_draw + draw:
+            options["draw"] = number
         question = {"model": self.name, "messages": list(messages), **options}
-        cached = self._cache.take(question) if self._cache else None
+        reply = self._cache.take(question) if self._cache else None
         recent = self._recent(messages)
         dropped = len(messages) - len(recent)
-        grown = len(messages) > self._longest
-        reply = cached or self._ask(recent, options, self._left_out if grown else 0)
-        if dropped and not cached:
+        if not reply:
+            if len(messages) <= self._longest:
+                self._left_out = 0
+            reply = self._ask(recent, options, self._left_out)
             reply = replace(reply, left_out=reply.left_out + dropped)
-        if self._cache and not cached:
-            self._cache.add(question, reply)
+            if self._cache:
+                self._cache.add(question, reply)
         self._longest, self._left_out = len(messages), reply.left_out - dropped
         return reply
 
@@ -77,7 +82,9 @@ class EpisodeModel:
         first, start = len(self._opening), len(messages) - (self._dialogue or len(messages))
         while start > first and messages[start]["role"] != "assistant":
             start -= 1
-        return [*messages[:first], *messages[start:]] if start > first else messages
+        if start <= first:
+            return messages
+        return [*messages[:first], *messages[start:]]
 
     def _ask(self, messages: Sequence[Message], options: dict[str, Any], left_out: int) -> Reply:
         """Ask without `left_out` messages at first, which an earlier question had to leave out."""
@@ -87,31 +94,31 @@ class EpisodeModel:
             try:
                 shortened = omit(messages, places[:left_out])
                 reply = require_reply(self.inner.complete(shortened, **options), self.name)
-                return replace(reply, left_out=left_out) if left_out else reply
+                return replace(reply, left_out=left_out or reply.left_out)
             except ContextOverflow as error:
                 if left_out == len(places):
-                    though = f"although {left_out} messages were left out, " if left_out else ""
+                    why = f"the conversation does not fit ({error})"
+                    if left_out:
+                        why = f"although {left_out} messages were left out, {why}"
                     advice = "choose a longer context, by --context or by another model or server"
-                    raise ContextOverflow(
-                        f"{though}the conversation does not fit ({error}); {advice}"
-                    ) from error
+                    raise ContextOverflow(f"{why}; {advice}") from error
                 left_out = min(2 * left_out or 1, len(places))
 
 
 def require_reply(reply: object, name: str) -> Reply:
     """Return the reply of the model `name`, which may be the caller's. Raises `UsageError` if it is
     not a valid `Reply`."""
-    if isinstance(reply, Reply) and isinstance(reply.text, str) and isinstance(reply.usage, Usage):
-        calls: object = reply.calls
-        tokens = (reply.usage.prompt_tokens, reply.usage.completion_tokens)
-        counted = all(isinstance(count, int) for count in tokens) and all(
-            map(is_number, (*tokens, reply.usage.cost))
-        )
-        called = isinstance(calls, list | tuple) and all(
+    match reply:
+        case Reply(
+            str(),
+            Usage(int() as read, int() as written, cost=cost),
+            calls=list() | tuple() as calls,
+            sample=Sample() | None,
+            reasoning=Mapping(),
+            finish_reason=str() | None,
+        ) if all(map(is_number, (read, written, cost))) and all(
             isinstance(call, ToolCall) for call in calls
-        )
-        whole = isinstance(reply.reasoning, Mapping) and isinstance(reply.finish_reason, str | None)
-        if counted and called and whole and isinstance(reply.sample, Sample | None):
+        ):
             return reply
     raise UsageError(
         f"the model {name} answered {safe_repr(reply):.200}; "
@@ -125,19 +132,14 @@ def omittable(messages: Sequence[Message], opening: Sequence[Message]) -> list[i
     Messages shared with `opening`, the episode's first question, stay, and so does the user's first
     message.
     """
-    shared = 0
-    while shared < min(len(messages), len(opening)) and messages[shared] == opening[shared]:
-        shared += 1
-    first = next(
-        (place for place, message in enumerate(messages) if message["role"] == "user"),
-        len(messages),
-    )
-    start = max(shared, first + 1)
-    replies = [
-        place for place in range(start, len(messages)) if messages[place]["role"] == "assistant"
-    ]
-    last = replies[-1] if replies else start
-    seen = [place for place in range(start, last) if messages[place]["role"] != "assistant"]
+    roles = [message["role"] for message in messages]
+    start = shared_length(messages, opening)
+    if "user" not in roles:
+        return []
+    start = max(start, roles.index("user") + 1)
+    replies = [place for place in range(start, len(roles)) if roles[place] == "assistant"]
+    last = [start, *replies][-1]
+    seen = [place for place in range(start, last) if roles[place] != "assistant"]
     return [
         place for place in seen + replies if len(messages[place].get("content") or "") > len(MARKER)
     ]

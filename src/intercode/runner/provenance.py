@@ -32,20 +32,23 @@ def source_digests(**named: str | None) -> dict[str, str]:
     ``source_digests(agent="mine:agent", env="bash")`` has an only an `agent_source`. The named
     modules must be imported already.
     """
-    return {
-        f"{part}_source": digest
-        for part, name in named.items()
-        if name and (digest := _digest(name))
-    }
+    digests = {}
+    for part, name in named.items():
+        if name and (digest := _digest(name)):
+            digests[f"{part}_source"] = digest
+    return digests
 
 
 def _digest(name: str) -> str | None:
     """Return a digest; None for a name from intercode itself, or if a file is not a regular file (a
     pipe can be read only once)."""
     kind, colon, rest = name.partition(":")
-    files = caller_modules(kind) if colon and kind not in _NAMING else {}
+    files = dict[str, Path]()
     if kind in _NAMING:
-        files[kind] = Path(rest, "episodes.jsonl") if Path(rest).is_dir() else Path(rest)
+        path = Path(rest)
+        files[kind] = path / "episodes.jsonl" if path.is_dir() else path
+    elif colon:
+        files = caller_modules(kind)
     if not files or not all(file.is_file() for file in files.values()):
         return None
     state = hashlib.sha256()
@@ -57,19 +60,18 @@ def _digest(name: str) -> str | None:
 def caller_modules(first: str) -> dict[str, Path]:
     """Return the caller's files among the module, its imports, their imports and so on, and the
     packages that contain them."""
-    files: dict[str, Path] = {}
-    left, seen = [first], set[str]()
-    while left:
-        name = left.pop()
-        if name in seen:
+    files, waiting, seen = dict[str, Path](), [first], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if not name or name in seen:
             continue
         seen.add(name)
-        left += [name.rpartition(".")[0]] if "." in name else []
+        waiting.append(name.rpartition(".")[0])
         module = sys.modules.get(name)
         file = getattr(module, "__file__", None)
         if module and file and is_user_file(file):
             files[name] = Path(file)
-            left += _imported(module, Path(file))
+            waiting += _imported(module, Path(file))
     return files
 
 
@@ -77,11 +79,11 @@ def _imported(module: ModuleType, file: Path) -> Iterator[str]:
     """Yield the names in import statements; for `from a import b` both `a` and `a.b`, which may be
     a module."""
     try:
-        nodes = list(ast.walk(ast.parse(file.read_bytes())))
+        tree = ast.parse(file.read_bytes())
     # a compiled module, or a file that changed after its import
     except (OSError, ValueError, SyntaxError, RecursionError):
         return
-    for node in nodes:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -20,7 +20,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from socketserver import ThreadingTCPServer
@@ -33,7 +33,7 @@ from intercode.models.openai_chat import is_reply
 from intercode.runner.conversations import Conversation, Conversations, Question
 from intercode.runner.program_http import Asked, Connection, Refused, Room
 from intercode.runs.store import shared_length
-from intercode.types import Ended, Reply, Turn, Usage
+from intercode.types import Ended, Message, Reply, Turn, Usage
 
 LARGEST = 32 << 20
 """Bytes of an answer, and of all requests at a time."""
@@ -146,26 +146,24 @@ class Recorder(ThreadingTCPServer):
     def _handle(self, asked: Asked, connection: Connection) -> None:
         if self.token not in " ".join(asked.headers.values()).split():
             raise Refused(401, "the key is not that of this episode")
-        path, told = asked.path, dict[str, Any]()
+        path, answer = asked.path, dict[str, Any]()
         if asked.method in ("GET", "HEAD") and "/models" in path:
-            told = {"id": self.model.name, "object": "model"}
+            answer = {"id": self.model.name, "object": "model"}
             if path.endswith("/models"):
-                told = {"object": "list", "data": [told]}
+                answer = {"object": "list", "data": [answer]}
         elif (asked.method, path) == ("POST", "/submit"):
             self._submit(asked.body.decode("utf-8", "replace"))
         elif asked.method == "POST" and (form := _FORM.search(path)):
             self._pass_on(self._admit(form[1], asked), connection)
             return
         elif asked.method != "OPTIONS":
-            why = f"there is no {asked.method} {path}; there are {', '.join(FORMS)}"
-            raise Refused(404, why)
-        connection.answer(200, json.dumps(told).encode())
+            raise Refused(404, f"there is no {asked.method} {path}; there are {', '.join(FORMS)}")
+        connection.answer(200, json.dumps(answer).encode())
 
     def _refuse(self, connection: Connection, refused: Refused) -> None:
         self.refusal = str(refused)
         error = {"type": "invalid_request_error", "message": self.refusal}
-        told = json.dumps({"type": "error", "error": error}).encode()
-        connection.answer(refused.status, told)
+        connection.answer(refused.status, json.dumps({"type": "error", "error": error}).encode())
 
     def _submit(self, answer: str) -> None:
         with self._lock:
@@ -284,16 +282,7 @@ class Recorder(ThreadingTCPServer):
         except Unreadable:
             reply, is_read = Reply(text, Usage(uncounted=1)), False
             self.refusal = f"{self.model.url}: an answer that cannot be read: {text:.200}"
-        turn = Turn(
-            tuple(question.messages),
-            reply.text,
-            usage=reply.usage,
-            calls=reply.calls or None,
-            sample=reply.sample,
-            reasoning=reply.reasoning or None,
-            finish_reason=reply.finish_reason,
-            reply_seconds=round(seconds, 6),
-        )
+        turn = turn_of(question.messages, reply, seconds)
         with self._lock:
             if self._over:  # nobody hears it any more
                 return
@@ -350,6 +339,21 @@ class Recorder(ThreadingTCPServer):
                 action="\n".join(call.arguments for call in turn.calls or ()) or turn.reply,
                 observation="\n".join(sent),
             )
+
+
+def turn_of(messages: Sequence[Message], reply: Reply, seconds: float) -> Turn:
+    """Return the turn that a question and its reply begin."""
+    return Turn(
+        tuple(messages),
+        reply.text,
+        usage=reply.usage,
+        calls=reply.calls or None,
+        left_out=reply.left_out or None,
+        sample=reply.sample,
+        reasoning=reply.reasoning or None,
+        finish_reason=reply.finish_reason,
+        reply_seconds=round(seconds, 6),
+    )
 
 
 def require_server(model: object) -> OpenAIModel:

@@ -22,6 +22,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -60,16 +61,12 @@ class ReplyCache:
             try:
                 record = json.loads(line)
                 require(record, _REPLY)
-                digest, usage = record.pop("question"), read_usage(record.pop("usage"))
-                calls = tuple(map(read_call, record.pop("calls")))
-                sample = record.pop("sample", None)
-                reply = Reply(
-                    usage=usage,
-                    calls=calls,
-                    counted=True,
-                    sample=sample and read_sample(sample),
-                    **record,
-                )
+                digest = record.pop("question")
+                record["usage"] = read_usage(record["usage"])
+                record["calls"] = tuple(map(read_call, record["calls"]))
+                if record.get("sample"):
+                    record["sample"] = read_sample(record["sample"])
+                reply = Reply(counted=True, **record)
             except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
                 raise StoreError(
                     f"{path}, line {number} is not a reply: {error!r}; delete the file to ask again"
@@ -78,13 +75,14 @@ class ReplyCache:
 
     @property
     def usage(self) -> Usage:
-        """Return the usage of the cached replies that no question has taken yet."""
-        return sum((reply.usage for replies in self._known.values() for reply in replies), Usage())
+        """The usage of the cached replies that no question has taken yet."""
+        return sum((reply.usage for reply in chain(*self._known.values())), Usage())
 
     def take(self, question: Mapping[str, Any]) -> Reply | None:
         """Return the next cached reply to this question; None if none is left."""
-        replies = self._known.get(_digest(question))
-        return replies.popleft() if replies else None
+        with suppress(KeyError, IndexError):
+            return self._known[_digest(question)].popleft()
+        return None
 
     def add(self, question: Mapping[str, Any], reply: Reply) -> None:
         """Write a reply durably. Raises `StoreError` if the disk refuses it."""
@@ -101,12 +99,12 @@ class ReplyCache:
 
 
 def open_cache(run: Path, task: str, epoch: int) -> ReplyCache:
-    """Return the cache of an episode in a run folder. A task's id may be any text, so its digest
-    names the file."""
+    """Return the cache of an episode in a run folder."""
     return ReplyCache(_file(run, task, epoch))
 
 
 def _file(run: Path, task: str, epoch: int) -> Path:
+    # a task's id may be any text
     return run / "underway" / f"{hashlib.sha256(task.encode()).hexdigest()[:24]}-{epoch}.jsonl"
 
 
@@ -122,12 +120,15 @@ def remove_finished(run: Path, finished: Iterable[tuple[str, int]]) -> None:
 
     Turns that a killed process left there (`live.py`) are removed as well.
     """
-    for task, epoch in finished if (run / "underway").is_dir() else ():
+    folder = run / "underway"
+    if not folder.is_dir():
+        return
+    for task, epoch in finished:
         remove_cache(run, task, epoch)
-    for path in (run / "underway").glob("*.turns"):
+    for path in folder.glob("*.turns"):
         path.unlink(missing_ok=True)
     with suppress(OSError):
-        (run / "underway").rmdir()
+        folder.rmdir()
 
 
 def _digest(question: Mapping[str, Any]) -> str:

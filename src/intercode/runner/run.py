@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -160,11 +159,9 @@ def evaluate(
             if _is_finished(episode):
                 remove_cache(store.path, episode.task, episode.epoch)
 
-    works = (
-        [partial(_direct, run, crew, todo)]
-        if crew
-        else [partial(_work, run)] * min(workers, len(todo))
-    )
+    works = [_work(run) for _ in todo[:workers]]
+    if crew:
+        works = [crew.play(todo, tracker, run.folder)]
     try:
         with _Interrupts(tracker) as interrupts, _working(run, works) as threads:
             for episode in _collect(run, len(threads), interrupts):
@@ -256,38 +253,33 @@ def _is_finished(episode: Episode) -> bool:
     return episode.reward is not None
 
 
-def _work(run: _Run) -> None:
+def _work(run: _Run) -> Iterator[Episode]:
     """Play jobs until there are no more, or the run must stop."""
-    try:
-        with closing(WarmEnv(run.make_env)) as env:
-            while run.tracker.stop_reason() is None:
-                try:
-                    task, epoch = run.jobs.get_nowait()
-                except queue.Empty:
-                    break
-                episode, fault = play_job(
-                    env,
-                    task,
-                    run.strategy,
-                    run.model,
-                    run.tracker,
-                    epoch=epoch,
-                    run_seed=run.seed,
-                    folder=run.folder,
-                    values=run.values,
-                )
-                run.note(fault or program_fault(episode))
-                run.results.put(episode)
-    except BaseException as error:
-        run.results.put(error)
-    finally:
-        run.results.put(None)
+    with closing(WarmEnv(run.make_env)) as env:
+        while run.tracker.stop_reason() is None:
+            try:
+                task, epoch = run.jobs.get_nowait()
+            except queue.Empty:
+                break
+            episode, fault = play_job(
+                env,
+                task,
+                run.strategy,
+                run.model,
+                run.tracker,
+                epoch=epoch,
+                run_seed=run.seed,
+                folder=run.folder,
+                values=run.values,
+            )
+            run.note(fault or program_fault(episode))
+            yield episode
 
 
-def _direct(run: _Run, executor: EpisodeExecutor, jobs: Sequence[tuple[Task, int]]) -> None:
-    """Let the executor play the jobs."""
+def _send(run: _Run, episodes: Iterator[Episode]) -> None:
+    """Put the results of a worker or an executor, and the exception that ended it, if any."""
     try:
-        for episode in executor.play(jobs, run.tracker, run.folder):
+        for episode in episodes:
             run.results.put(episode)
     except BaseException as error:
         run.results.put(error)
@@ -331,11 +323,11 @@ def play_job(
 
 
 @contextmanager
-def _working(run: _Run, works: Sequence[Callable[[], None]]) -> Iterator[list[threading.Thread]]:
+def _working(run: _Run, works: Sequence[Iterator[Episode]]) -> Iterator[list[threading.Thread]]:
     """Start a thread for each work, and wait for them. If the block fails they stop within a turn;
     the process may exit before that."""
     threads = [
-        threading.Thread(target=work, name=f"worker-{i}", daemon=True)
+        threading.Thread(target=_send, args=(run, work), name=f"worker-{i}", daemon=True)
         for i, work in enumerate(works)
     ]
     for thread in threads:

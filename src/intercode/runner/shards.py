@@ -13,15 +13,25 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from intercode.errors import UsageError
-from intercode.runs.store import FREE, Key, RunStore, differing_settings, storage_faults, stream_run
+from intercode.runs.store import (
+    FREE,
+    Episodes,
+    Key,
+    RunStore,
+    differing_settings,
+    storage_faults,
+    stream_run,
+)
 from intercode.runs.trust import may_be_signed
 
 OF_A_SHARD = frozenset({"shard", "shard_tasks"})
@@ -38,14 +48,12 @@ class Shard:
     @classmethod
     def parse(cls, text: str) -> Shard:
         """Return the shard that a text such as "2/7" names. Raises `UsageError` for other texts."""
-        number, slash, count = text.partition("/")
-        if not (
-            slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)
-        ):
+        match = re.fullmatch(r"(\d+)/(\d+)", text)
+        if not (match and 1 <= int(match[1]) <= int(match[2])):
             raise UsageError(
                 f"{text!r} is not a shard; write NUMBER/COUNT, such as 2/7 for the second of seven"
             )
-        return cls(int(number), int(count))
+        return cls(int(match[1]), int(match[2]))
 
     @property
     def name(self) -> str:
@@ -69,39 +77,42 @@ def merge_runs(
     played twice, and as `stream_run` and `RunStore.create` do.
     """
     runs = [stream_run(folder) for folder in folders]
-    first = {key: value for key, value in runs[0][0].items() if key != "shard"}
-    # where each record is: the number of the run, the place in it
-    merged: dict[Key, tuple[int, int]] = {}
-    scored: set[Key] = set()
-    for number, (config, episodes) in enumerate(runs):
+    first = runs[0][0]
+    # where each record is: the folder of the run, its episodes, the place among them
+    merged = dict[Key, tuple[str, Episodes, int]]()
+    scored = set[Key]()
+    for config, episodes in runs:
         if differing := differing_settings(first, config, FREE | {"shard"}):
             settings = ", ".join(differing.values())
             raise UsageError(
-                f"{runs[0][0]['run']} and {config['run']} are not shards of one run ({settings})"
+                f"{first['run']} and {config['run']} are not shards of one run ({settings})"
             )
         for place, episode in enumerate(episodes):
             key = episode.task, episode.epoch
-            if key in scored and episode.reward is not None:
-                raise UsageError(
-                    f"task {key[0]}, epoch {key[1]} was played in "
-                    f"{runs[merged[key][0]][0]['run']} and in {config['run']}; merge one of them"
-                )
-            if key not in merged or episode.reward is not None:
-                merged[key] = number, place
             if episode.reward is not None:
+                if key in scored:
+                    raise UsageError(
+                        f"task {key[0]}, epoch {key[1]} was played in "
+                        f"{merged[key][0]} and in {config['run']}; merge one of them"
+                    )
                 scored.add(key)
-    tasks = first.get("shard_tasks") or list(dict.fromkeys(task for task, _ in merged))
-    order = [(task, epoch) for epoch in range(first["epochs"]) for task in tasks]
+            elif key in merged:
+                continue
+            merged[key] = config["run"], episodes, place
+    tasks = first.get("shard_tasks") or dict.fromkeys(task for task, _ in merged)
+    order = [(task, epoch) for epoch, task in product(range(first["epochs"]), tasks)]
     if strange := merged.keys() - set(order):
-        raise UsageError(f"task {min(strange)[0]} is not a task of the run {runs[0][0]['run']}")
-    options = {key: value for key, value in first.get("options", {}).items() if key != "shard"}
-    config = {key: value for key, value in first.items() if key not in OF_A_SHARD}
-    config |= {
-        "options": options,
+        raise UsageError(f"task {min(strange)[0]} is not a task of the run {first['run']}")
+    config = {
+        **first,
+        "options": dict(first.get("options", {})),
         "planned": len(order),
         "run": str(out),
         "created": min(settings["created"] for settings, _ in runs),
     }
+    config["options"].pop("shard", None)
+    for name in OF_A_SHARD:
+        config.pop(name, None)
     sign = trust or all(may_be_signed(settings) for settings, _ in runs)
     out = Path(os.path.realpath(out))
     with storage_faults(out):
@@ -114,8 +125,8 @@ def merge_runs(
         with RunStore.create(whole, config, sign=sign) as store:
             for key in order:
                 if key in merged:
-                    number, place = merged[key]
-                    store.append(runs[number][1][place])
+                    _, episodes, place = merged[key]
+                    store.append(episodes[place])
         with storage_faults(out):
             whole.rename(out)
     finally:

@@ -69,19 +69,14 @@ def drive(strategy: Strategy, task: Task, protocol: str) -> Iterator[Advance]:
         nonlocal idle
         with _usage_errors(name):
             try:
-                request: object = (
-                    flow.throw(answer) if isinstance(answer, ForkError) else flow.send(answer)
-                )
+                request = flow.throw(answer) if isinstance(answer, ForkError) else flow.send(answer)
             except StopIteration:
                 return None
-        wrong: str | None = (
-            "it may yield Ask(messages), Act(text), Act(None), Fork() or Close(branch)"
-        )
-        if not isinstance(request, Ask | Act | Fork | Close | Launch) or (
-            wrong := _mistake(request)
-        ):
-            raise UsageError(f"the agent {name} yielded {safe_repr(request):.100}; {wrong}")
-        idle = 0 if isinstance(request, Act) else idle + 1
+        if mistake := _mistake(request):
+            raise UsageError(f"the agent {name} yielded {safe_repr(request):.100}; {mistake}")
+        idle += 1
+        if isinstance(request, Act):
+            idle = 0
         if idle > IDLE:
             raise UsageError(
                 f"the agent {name} made {IDLE} requests in a row without an action; "
@@ -109,9 +104,11 @@ def strategy_name(strategy: Strategy) -> str:
     return f"{getattr(strategy, '__module__', '')}:{getattr(strategy, '__qualname__', strategy)}"
 
 
-def _mistake(request: Request) -> str | None:
-    """Return what is wrong with the fields of a request, or None."""
-    fields = next(fields for kind, fields in _FIELDS.items() if isinstance(request, kind))
+def _mistake(request: object) -> str | None:
+    """Return what is wrong with a request or its fields, or None."""
+    fields = next((fields for kind, fields in _FIELDS.items() if isinstance(request, kind)), None)
+    if fields is None:
+        return "it may yield Ask(messages), Act(text), Act(None), Fork() or Close(branch)"
     for field, kind in fields.items():
         if not isinstance(getattr(request, field), kind):
             return f"its {field} is of the wrong type"

@@ -40,7 +40,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any, BinaryIO, Literal, get_args, get_origin, get_type_hints, overload
+from typing import Any, BinaryIO, Literal, get_args, get_origin, get_type_hints
 
 from intercode.errors import StoreError, UsageError
 from intercode.options import RunOptions
@@ -74,22 +74,17 @@ FREE = frozenset(
 """Settings that do not influence the result of an episode: a resumed run may change them."""
 
 SOURCES = frozenset(
-    {
+    [
         "prompt",
-        *(
-            f"{part}_source"
-            for part in (
-                "agent",
-                "env",
-                "model",
-                "reward",
-                "preprocess",
-                "sandbox",
-                "engine",
-                "user",
-            )
-        ),
-    }
+        "agent_source",
+        "env_source",
+        "model_source",
+        "reward_source",
+        "preprocess_source",
+        "sandbox_source",
+        "engine_source",
+        "user_source",
+    ]
 )
 """Digests of prompts, and of the caller's own code and files. A run continues with different ones
 only with `--allow-code-change`."""
@@ -134,8 +129,18 @@ _TURN = {**json_kinds(Turn), "limits": (list, NoneType), "ask_kept": int}
 _USAGE, _CALL = json_kinds(Usage), json_kinds(ToolCall)
 _SAMPLE = {**json_kinds(Sample), "prompt_kept": int}
 _RARE = {
-    *("calls", "after", "left_out", "ask_kept", "sample", "limits"),
-    *("reasoning", "finish_reason", "reply_seconds", "forced", "session_lost", "value"),
+    "calls",
+    "after",
+    "left_out",
+    "ask_kept",
+    "sample",
+    "limits",
+    "reasoning",
+    "finish_reason",
+    "reply_seconds",
+    "forced",
+    "session_lost",
+    "value",
     "asked",
 }
 
@@ -153,24 +158,22 @@ class Episodes(Sequence[Episode]):
     def __len__(self) -> int:
         return len(self._starts)
 
-    @overload
-    def __getitem__(self, at: int) -> Episode: ...
-    @overload
-    def __getitem__(self, at: slice) -> Episodes: ...
-    def __getitem__(self, at: int | slice) -> Episode | Episodes:
+    def __getitem__(self, at: Any) -> Any:
+        """Return an episode, or the `Episodes` of a slice."""
         if isinstance(at, slice):
             return Episodes(self._path, self._starts[at])
         return next(iter(self.at([at])))
 
     def __iter__(self) -> Iterator[Episode]:
-        if self._starts:
-            with (
-                storage_faults(self._path),
-                open(open_inside(self._path, "episodes.jsonl"), "rb") as file,
-            ):
-                for start in self._starts:
-                    file.seek(start)
-                    yield _episode_of(file.readline(), self._path, f"the line at byte {start}")
+        if not self._starts:
+            return
+        with (
+            storage_faults(self._path),
+            open(open_inside(self._path, "episodes.jsonl"), "rb") as file,
+        ):
+            for start in self._starts:
+                file.seek(start)
+                yield _episode_of(file.readline(), self._path, f"the line at byte {start}")
 
     def at(self, places: Iterable[int]) -> Episodes:
         """Return the episodes at some places."""
@@ -258,8 +261,12 @@ class RunStore(contextlib.AbstractContextManager["RunStore"]):
 
     def _note(self, episode: Episode, start: int) -> None:
         """Note the last record of a task and epoch."""
-        self._starts[_key(episode)] = start
-        (self._finished.discard if episode.reward is None else self._finished.add)(_key(episode))
+        key = _key(episode)
+        self._starts[key] = start
+        if episode.reward is None:
+            self._finished.discard(key)
+        else:
+            self._finished.add(key)
 
     def close(self) -> None:
         """Release the folder. May be called twice."""
@@ -316,27 +323,24 @@ def to_json(episode: Episode) -> dict[str, Any]:
     turns, last_ids = list[dict[str, Any]](), tuple[int, ...]()
     for turn, shared in zip(episode.turns, kept_messages(episode.turns), strict=True):
         # not `asdict` of the turn, which would copy each message
-        record = {field.name: getattr(turn, field.name) for field in fields(turn)} | {
-            "usage": usage_json(turn.usage)
-        }
+        record: dict[str, Any] = {field.name: getattr(turn, field.name) for field in fields(turn)}
+        record["usage"] = usage_json(turn.usage)
         if turn.ask is not None:
             record |= {"ask": list(turn.ask[shared:]), "ask_kept": shared or None}
-        record |= {"limits": list(turn.limits) or None, "forced": turn.forced or None}
-        record["session_lost"] = turn.session_lost or None
+        record["limits"] = list(turn.limits)
+        for name in ("limits", "forced", "session_lost"):
+            record[name] = record[name] or None
         record["calls"] = turn.calls and [asdict(call) for call in turn.calls]
-        if turn.sample:
-            sample, prompt = turn.sample, turn.sample.prompt_ids
-            kept_ids = shared_length(last_ids, prompt)
-            tokens = {
-                "token_ids": sample.token_ids,
-                "logprobs": sample.logprobs,
-                "prompt_ids": prompt[kept_ids:],
+        if sample := turn.sample:
+            shared_ids = shared_length(last_ids, sample.prompt_ids)
+            record["sample"] = asdict(sample) | {
+                "token_ids": list(sample.token_ids),
+                "logprobs": list(sample.logprobs),
+                "prompt_ids": list(sample.prompt_ids[shared_ids:]),
             }
-            lists = {name: list(values) for name, values in tokens.items()}
-            record["sample"] = (
-                asdict(sample) | lists | ({"prompt_kept": kept_ids} if kept_ids else {})
-            )
-            last_ids = prompt + sample.token_ids
+            if shared_ids:
+                record["sample"]["prompt_kept"] = shared_ids
+            last_ids = sample.prompt_ids + sample.token_ids
         turns.append(
             {
                 name: value
@@ -348,11 +352,11 @@ def to_json(episode: Episode) -> dict[str, Any]:
         "ambiguous": episode.ambiguous,
         "outcomes": bounded_outcomes(episode.outcomes),
         "split": episode.split,
-        "lost": None if episode.lost == Usage() else usage_json(episode.lost),
+        "lost": episode.lost != Usage() and usage_json(episode.lost),
         "no_value": episode.no_value,
         "takes_questions": episode.takes_questions,
     }
-    return {
+    line = {
         "schema": SCHEMA,
         "task": episode.task,
         "epoch": episode.epoch,
@@ -365,8 +369,10 @@ def to_json(episode: Episode) -> dict[str, Any]:
         "ended": episode.ended,
         "error": episode.error,
         **{name: value for name, value in rare.items() if value},
-        **({} if episode.takes_answer is None else {"takes_answer": episode.takes_answer}),
     }
+    if episode.takes_answer is not None:
+        line["takes_answer"] = episode.takes_answer
+    return line
 
 
 def kept_messages(turns: Iterable[Turn]) -> Iterator[int]:
@@ -381,11 +387,12 @@ def kept_messages(turns: Iterable[Turn]) -> Iterator[int]:
 
 def shared_length(first: Sequence[object], second: Sequence[object]) -> int:
     """Return how many items at the start of two sequences are equal."""
-    pairs = enumerate(zip(first, second, strict=False))
-    return next(
-        (at for at, (old, new) in pairs if old is not new and old != new),
-        min(len(first), len(second)),
-    )
+    length = 0
+    for old, new in zip(first, second, strict=False):
+        if old is not new and old != new:
+            break
+        length += 1
+    return length
 
 
 def bounded_outcomes(outcomes: Mapping[str, Any]) -> dict[str, Any]:
@@ -404,7 +411,9 @@ def bounded_outcomes(outcomes: Mapping[str, Any]) -> dict[str, Any]:
             values |= json.loads(text)
             room -= len(text)
         except Exception:  # of the value's own methods as well
-            cut.append((key if isinstance(key, str) else safe_repr(key))[:50])
+            if not isinstance(key, str):
+                key = safe_repr(key)
+            cut.append(key[:50])
     return {**values, "cut": cut[:50]} if cut else values
 
 
@@ -423,11 +432,9 @@ def from_json(record: Mapping[str, Any]) -> Episode:
         if reward is not None and not -1 <= reward <= 1:
             raise ValueError(f"the reward {reward:g} is not between -1 and 1")
     for place, turn in enumerate(turns):
-        if (
-            turn.after is not None
-            and turn.after != -1
-            and not (0 <= turn.after < place and turns[turn.after].acted)
-        ):
+        if turn.after in (None, -1):
+            continue
+        if not (0 <= turn.after < place and turns[turn.after].acted):
             raise ValueError(f"turn {place} cannot come after turn {turn.after}")
     return Episode(turns=turns, lost=lost, **values)
 
@@ -489,28 +496,27 @@ def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
         values = dict(record)
         rare = ("ask", "ask_kept", "calls", "sample", "limits")
         new, shared, calls, sample, limits = (values.pop(name, None) for name in rare)
-        if not 0 <= (shared or 0) <= len(conversation):
+        shared, limits = shared or 0, limits or ()
+        if not 0 <= shared <= len(conversation):
             raise ValueError(
                 f"`ask_kept` cannot be {shared}: "
                 f"the last question and its reply have {len(conversation)} messages"
             )
         if not all(isinstance(message["role"], str) for message in new or ()):
             raise TypeError("each message of `ask` has a role")
-        if not all(isinstance(limit, str) for limit in limits or ()):
+        if not all(isinstance(limit, str) for limit in limits):
             raise TypeError("`limits` are names")
-        tokens = None if sample is None else read_sample(sample, last_ids)
-        turn = Turn(
-            ask=None if new is None else (*conversation[: shared or 0], *new),
-            usage=read_usage(values.pop("usage")),
-            calls=None if calls is None else tuple(map(read_call, calls)),
-            sample=tokens,
-            limits=tuple(limits or ()),
-            **values,
-        )
+        if new is not None:
+            values["ask"] = (*conversation[:shared], *new)
+        if calls is not None:
+            values["calls"] = tuple(map(read_call, calls))
+        if sample is not None:
+            values["sample"] = tokens = read_sample(sample, last_ids)
+            last_ids = tokens.prompt_ids + tokens.token_ids
+        usage = read_usage(values.pop("usage"))
+        turn = Turn(usage=usage, limits=tuple(limits), **values)
         if turn.ask is not None:
             conversation = [*turn.ask, turn.message]
-        if tokens:
-            last_ids = tokens.prompt_ids + tokens.token_ids
         yield turn
 
 
@@ -539,36 +545,35 @@ def _write_or_check(
             f"continue it with --resume {path}, or choose another folder with --out"
         )
     old = read_config(path)
-    if differing := differing_settings(old, config, FREE | SOURCES if allow_code_change else FREE):
-        hint = (
-            ", or add --allow-code-change if finished episodes stay valid"
-            if differing.keys() <= SOURCES
-            else ""
-        )
+    differing = differing_settings(old, config, FREE)
+    is_code = differing.keys() <= SOURCES
+    if differing and not (allow_code_change and is_code):
+        if allow_code_change:
+            differing = differing_settings(old, config, FREE | SOURCES)
         settings = ", ".join(differing.values())
-        raise UsageError(
-            f"{path} holds a run with other settings ({settings}); start a new one with --out{hint}"
-        )
-    if differing_settings(old, config, FREE):
-        then, now = (
-            {key: settings[key] for key in SOURCES & settings.keys()} for settings in (old, config)
-        )
-        rest = {key: value for key, value in old.items() if key not in SOURCES}
-        _write_config(
-            path, {**rest, **now, "mended": [*old.get("mended", ()), then]}, sign=is_signed(old)
-        )
+        why = f"{path} holds a run with other settings ({settings}); start a new one with --out"
+        if is_code:
+            why += ", or add --allow-code-change if finished episodes stay valid"
+        raise UsageError(why)
+    if differing:
+        then = {key: old[key] for key in SOURCES & old.keys()}
+        now = {key: config[key] for key in SOURCES & config.keys()}
+        changed = {**old, **now, "mended": [*old.get("mended", ()), then]}
+        for key in then.keys() - now.keys():
+            del changed[key]
+        _write_config(path, changed, sign=is_signed(old))
     return False
 
 
 def differing_settings(old: Config, new: Config, free: frozenset[str]) -> dict[str, str]:
     """Return the settings outside of `free` that differ, each as `key: old → new`. An absent
     setting equals one that is off."""
-    keys = sorted(
-        key
-        for key in (old.keys() | new.keys()) - free
-        if (old.get(key) or None) != (new.get(key) or None)
-    )
-    return {key: f"{key}: {old.get(key)!r:.50} → {new.get(key)!r:.50}" for key in keys}
+    differing = {}
+    for key in sorted((old.keys() | new.keys()) - free):
+        then, now = old.get(key), new.get(key)
+        if (then or None) != (now or None):
+            differing[key] = f"{key}: {then!r:.50} → {now!r:.50}"
+    return differing
 
 
 def _write_config(path: Path, config: Config, *, sign: bool) -> None:
@@ -598,13 +603,10 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         with storage_faults(path):
             config = json.loads(read_inside(path, "run.json"))
-    except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path / 'run.json'} is damaged: {error}") from error
-    if not isinstance(config, dict):
-        raise StoreError(f"{path / 'run.json'} is damaged: not an object")
-    try:
+        if not isinstance(config, dict):
+            raise TypeError("not an object")
         _require_settings(config)
-    except TypeError as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise StoreError(f"{path / 'run.json'} is damaged: {error}") from error
     return config
 
@@ -613,18 +615,15 @@ def _require_settings(config: Config) -> None:
     """Raise TypeError for one of `_SETTINGS` that has a wrong type; labels of tasks are texts."""
     require({name: config[name] for name in _SETTINGS if name in config}, _SETTINGS)
     for name in ("hardness", "data_set"):
-        labels = config.get(name) or {}
-        require(
-            {f"{name}.{task}": label for task, label in labels.items()},
-            {f"{name}.{task}": str for task in labels},
-        )
+        labels = {f"{name}.{task}": label for task, label in (config.get(name) or {}).items()}
+        require(labels, dict.fromkeys(labels, str))
 
 
 def _read_episodes(path: Path) -> Iterator[tuple[int, Episode]]:
     """Yield each record with the place of its line in bytes. Blank lines are skipped, and damaged
     ones left out."""
 
-    def records() -> Iterator[tuple[int, int, bytes]]:
+    def records() -> Iterator[tuple[int, str, bytes]]:
         start = 0
         with (
             storage_faults(path),
@@ -633,14 +632,12 @@ def _read_episodes(path: Path) -> Iterator[tuple[int, Episode]]:
         ):
             for number, line in enumerate(lines_of(lines), 1):
                 if line.endswith(b"\n") and not line.isspace():
-                    yield start, number, line
+                    yield start, f"line {number}", line
                 start += len(line)
 
-    def read(record: tuple[int, int, bytes]) -> tuple[int, Episode]:
-        start, number, line = record
-        return start, _episode_of(line, path, f"line {number}")
-
-    return read_entries(records(), read)
+    return read_entries(
+        records(), lambda record: (record[0], _episode_of(record[2], path, record[1]))
+    )
 
 
 def _episode_of(line: bytes, path: Path, where: str) -> Episode:
@@ -754,9 +751,7 @@ def storage_faults(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = (
-            "it is a file"
-            if isinstance(error, FileExistsError) and present(path) == "file"
-            else error
-        )
+        why = str(error)
+        if isinstance(error, FileExistsError) and present(path) == "file":
+            why = "it is a file"
         raise StoreError(f"{path} cannot be used as a run folder: {why}") from error
