@@ -482,7 +482,8 @@ class Workspace:
         if self.spec.session == "stateless":
             self.last = part("v1_session")(self, action)
         else:
-            self.last = call_plugin(self.sandbox.exec, ExecResult, action)
+            self._clean = False
+        self.last = call_plugin(self.sandbox.exec, ExecResult, action)
         self.answer = self._answer_after(self.last)
         return self.last
 
