@@ -479,11 +479,11 @@ class Workspace:
 
     def execute(self, action: str) -> ExecResult:
         """Execute one action in the session. A stateless session behaves as in InterCode v1."""
+        self._clean = False
         if self.spec.session == "stateless":
             self.last = part("v1_session")(self, action)
         else:
-            self._clean = False
-        self.last = call_plugin(self.sandbox.exec, ExecResult, action)
+            self.last = call_plugin(self.sandbox.exec, ExecResult, action)
         self.answer = self._answer_after(self.last)
         return self.last
 
