@@ -11,4 +11,7 @@ class LongDescription(MetadataHookInterface):
     def update(self, metadata: dict[str, Any]) -> None:
         text = Path(self.root, "README.md").read_text("utf-8")
         files = f"]({metadata['urls']['Source']}/blob/main/"
-        metadata["readme"] = {"content-type": "text/markdown", "text": re.sub(r"\]\((?!https?:|#)", files, text)}
+        metadata["readme"] = {
+            "content-type": "text/markdown",
+            "text": re.sub(r"\]\((?!https?:|#)", files, text),
+        }

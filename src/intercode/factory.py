@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from intercode.env import InterCodeEnv
@@ -14,7 +13,7 @@ from intercode.options import EnvOptions
 from intercode.plugins import attribute_path
 from intercode.reading import leave_all_out
 from intercode.tasks import DataSet, open_data
-from intercode.tasks.loader import DECIDING, Records, near_fields
+from intercode.tasks.loader import DECIDING, near_fields
 from intercode.types import Task, TaskIssue
 
 _NAMED = 5
@@ -79,13 +78,8 @@ def prepare_class(env_class: type[InterCodeEnv], options: EnvOptions) -> EnvFact
     )
 
 
-def read_data(
-    env_class: type[InterCodeEnv],
-    options: EnvOptions,
-    records: Callable[[Path], Records] | None = None,
-) -> DataSet:
-    """Return the data that the options name, or else the data that the class names. `records` reads
-    its file or folder; None: the class's `records`, or else the reader of the file's suffix.
+def read_data(env_class: type[InterCodeEnv], options: EnvOptions) -> DataSet:
+    """Return the data that the options name, or else the data that the class names.
 
     Raises what `open_data` raises, and `UsageError` if neither names any data.
     """
@@ -112,21 +106,13 @@ def read_data(
         judged_by=env_class.judged_by,
         gold_pattern=env_class.gold_pattern,
         unread=[name for name in DECIDING if is_ours and by_name and name not in read],
-        records=records or _reader(env_class, source),
+        records=env_class.reader(source),
         between=env_class.language.between,
     )
     leave_all_out([why for _, why in data.left_out])
     if misspelt := misspelt_fields(env_class, data.tasks):
         warnings.warn(f"{data.name}: {'; '.join(misspelt)}", RuntimeWarning, stacklevel=2)
     return data
-
-
-def _reader(
-    env_class: type[InterCodeEnv], source: str | Path | None
-) -> Callable[[Path], Records] | None:
-    """Return the class's own reader. Classes for earlier versions have a method `reader`."""
-    reader: Callable[..., Any] | None = getattr(env_class, "reader", None)
-    return reader(source) if reader else env_class.records
 
 
 def chosen_reward(env_class: type[InterCodeEnv], options: EnvOptions) -> tuple[Any, Any]:

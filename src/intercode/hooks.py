@@ -107,6 +107,11 @@ class Hooks:
         data: DataSet = load("intercode.factory:read_data")(cls, options)
         return data
 
+    @classmethod
+    def reader(cls, source: str | Path | None) -> Callable[[Path], Records] | None:
+        """Return what yields the records of the data; None: the reader of the file's suffix."""
+        return cls.records
+
     @staticmethod
     def preprocess(record: dict[str, Any]) -> dict[str, Any]:
         """Return the record to make a task from; it may rename fields, or build a gold."""

@@ -102,7 +102,7 @@ class Options:
     def of(cls, given: Settings, owner: str) -> Self:
         """Return the options `given`; a `UsageError` for other names calls them `owner`'s. So does
         a list where one file is named."""
-        names = list(cls.__dataclass_fields__)
+        names = [entry.name for entry in fields(cls)]
         if unknown := sorted(given.keys() - set(names)):
             raise UsageError(
                 f"{owner} takes no {', '.join(unknown)}; it takes {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""What Gymnasium sees of an environment: the spaces of actions and observations, and `info`."""
+"""The spaces of actions and observations, and `info`, as Gymnasium sees them."""
 
 from __future__ import annotations
 

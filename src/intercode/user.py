@@ -198,8 +198,8 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class NextRound:
-    """What follows a submission that succeeded: the task that the user goes on with, the message
-    that poses it, and the score of the round that ended."""
+    """The round after a submission that succeeded: its task, the message that poses the task, and
+    the score of the round that ended."""
 
     task: Task
     message: str

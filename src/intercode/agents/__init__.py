@@ -77,8 +77,8 @@ _METHODS: Mapping[str, tuple[str, Sequence[str], Callable[..., Strategy]]] = {
     "best_of": ("fence", (), best_of),
     "tree_search": ("fence", ("undo", "undo.tried"), tree_search),
 }
-"""Of each agent that asks a model: the form of its actions, the names of further texts, and the
-function that returns its strategy."""
+"""The agents that ask a model, each with the form of its actions, the names of its further texts,
+and the function that returns its strategy."""
 PLAIN = {"gold": gold, "noop": noop, "asker": asker, "guesser": guesser}
 """Agents without a model or settings."""
 _TAKEN = ("", "replay", "static", "best_of", "exec")

@@ -16,6 +16,7 @@ from intercode.env import InterCodeEnv, single_thread
 from intercode.envs.judges import Attempt, Judge, Ruling, W
 from intercode.errors import SandboxDied, is_inside
 from intercode.hooks import NO_VALUE
+from intercode.plugins import call_plugin
 from intercode.types import ExecResult, GoldRun, Score, Task
 
 
@@ -60,7 +61,8 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         golds raise `DataError`, and a fault of the machine is no `OSError` of a sandbox."""
         try:
             attempt = self.attempt
-            self._ruling = self.judge_of(attempt.task).rule(self.world, attempt)
+            judge = self.judge_of(attempt.task)
+            self._ruling = call_plugin(judge.rule, Ruling, self.world, attempt)
         except OSError as error:
             if not is_inside(error):
                 raise

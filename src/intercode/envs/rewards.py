@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from intercode.errors import IntercodeError, UsageError
+from intercode.errors import IntercodeError, UsageError, is_inside
 from intercode.plugins import describe_error, load_plugin
 from intercode.types import Score, Task, is_number
 
@@ -75,13 +75,15 @@ def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
 @contextmanager
 def guarded_reward(reward: object, task: Task) -> Iterator[str]:
     """Raise exceptions of a user's reward as `UsageError`; give the words that name the reward in
-    errors."""
+    errors. A path that cannot be used in a sandbox stays an `OSError`: it is the agent's doing."""
     who = f"the reward {reward_name(reward)}, called for task {task.id},"
     try:
         yield who
     except IntercodeError:
         raise
     except (Exception, SystemExit) as error:
+        if isinstance(error, OSError) and is_inside(error):
+            raise
         raise UsageError(f"{who} raised {describe_error(error)}") from error
 
 

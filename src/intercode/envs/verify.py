@@ -344,6 +344,7 @@ def run_tests(
     work.end_processes()
     try:
         changes, left_behind = route.travel(source)
+        starts = route.places["above"]  # the tests may change the folders
     except TooLarge as error:
         return Verdict(None, (), None, False, "", f"the tests did not run: {error}")
     workspace.start_services()
@@ -360,7 +361,7 @@ def run_tests(
         writable=writable,
         changes={path: change.target for path, change in changes.items()},
         left_behind=[path for path in left_behind if not is_within(path, _NOT_CHANGES)],
-        starts=route.places["above"],
+        starts=starts,
     )
 
 

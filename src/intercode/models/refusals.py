@@ -34,7 +34,7 @@ _MEANT = {
     401: re.compile(r"\bapi[ _-]?key\b|\bunauthori[sz]ed\b", re.IGNORECASE),
     404: re.compile(r"\bmodel\b.{0,99}\b(?:not (?:found|exist)|unknown|invalid)", re.IGNORECASE),
 }
-"""What a server says that answers 400 where others answer 401 or 404."""
+"""Words of servers that answer 400 where others answer 401 or 404."""
 _CONTEXT = re.compile(
     r"context ?[_-]?(?:length|size|window|limit)|model length"
     r"|(?:prompt|input|sequence) (?:length|size)|length of (?:the )?(?:input|prompt|messages)"

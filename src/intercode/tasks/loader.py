@@ -154,8 +154,8 @@ def _unread(record: object, index: int, why: str, ids: Collection[str]) -> Unrea
 
 @dataclass(frozen=True, slots=True)
 class RecordForm:
-    """What the fields of records mean. Errors of the methods leave it to the caller to name the
-    record.
+    """The meaning of the fields of records. Errors of the methods do not name the record: the
+    caller does.
 
     `preprocess` gets each raw record and returns the one to use: rename columns, build a gold, and
     the like. A record without `gold` that has all the fields of one of `layouts` is then converted

@@ -22,7 +22,7 @@ AnyAgent = str | Agent | Strategy
 
 
 class Setting:
-    """One factory of environments, its tasks, and the agent's strategy for them."""
+    """A factory of environments, its tasks, and the agent's strategy for them."""
 
     def __init__(
         self, factory: Factory, tasks: Sequence[Task], agent: AnyAgent, turns: int

@@ -164,7 +164,7 @@ class BashEnv(JudgedEnv[BashWorld]):
 
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:
-        if cls.language.is_shell and "verify" not in task.extra:
+        if cls.language.is_shell and task.gold and "verify" not in task.extra:
             yield from lint(task)
 
     @classmethod

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -39,11 +39,10 @@ from intercode.envs.judges import Judge
 from intercode.envs.rewards import is_papers, require_reward, reward_name
 from intercode.envs.workspace import WorkspaceSpec, prepare_workspaces, split_refused
 from intercode.errors import DataError, IntercodeError, UsageError
-from intercode.factory import chosen_reward, none_playable, read_data
-from intercode.options import EnvOptions
-from intercode.plugins import attribute_path
+from intercode.factory import chosen_reward, none_playable
 from intercode.submission import NOT_LITERAL, answer_in, is_submission, submitted_word
 from intercode.tasks import DataSet
+from intercode.tasks.loader import Records
 from intercode.types import ExecResult, Prepared, Score, Task, TaskIssue
 
 _SUBSTITUTES = re.compile(r"\$\(|`[^`]*\s[^`]*`")
@@ -84,10 +83,8 @@ class CtfEnv(JudgedEnv[CtfWorld]):
         return {"outcome": flags}
 
     @classmethod
-    def read_data(cls, options: EnvOptions) -> DataSet:
-        source = options.data or attribute_path(cls, "data")
-        is_theirs = cls.records is None and source is not None and is_nyu(Path(source))
-        return read_data(cls, options, read_challenges if is_theirs else None)
+    def reader(cls, source: str | Path | None) -> Callable[[Path], Records] | None:
+        return cls.records or (read_challenges if source and is_nyu(Path(source)) else None)
 
     @classmethod
     def lint_files(cls, data: DataSet, options: CtfOptions) -> Mapping[str, Sequence[TaskIssue]]:

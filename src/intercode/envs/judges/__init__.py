@@ -16,7 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
+from intercode.envs.gold import NO_GOLD, blame_gold
 from intercode.envs.services import Services
+from intercode.errors import DataError, UsageError
+from intercode.plugins import call_plugin
 from intercode.types import ExecResult, GoldRun, Score, Task
 
 W = TypeVar("W", bound="World")
@@ -97,7 +100,7 @@ class Judge(Protocol[W_contra]):
 
     def rule(self, world: W_contra, attempt: Attempt) -> Ruling:
         """Decide. Raises `SandboxDied` if a world died, and `DataError` if the gold is at fault."""
-        ...
+        raise UsageError(f"the judge {type(self).__name__} has no method `rule`")
 
     def value(self, world: W_contra, attempt: Attempt) -> float:
         """Return the reward that a submission now would earn; the world does not change. Only for a
@@ -110,9 +113,19 @@ class Judge(Protocol[W_contra]):
 
     def examine(self, world: W_contra, task: Task) -> GoldRun:
         """Execute the gold for `intercode check`. No episode may be in progress in `world`."""
-        world.start(task)
-        output = world.act(task.gold).output
-        score = self.rule(world, Attempt(task, [task.gold], seen=output)).score
+        if not task.gold:
+            return GoldRun(None, "", (NO_GOLD,))
+
+        def play() -> tuple[Score, str]:
+            world.start(task)
+            output = world.act(task.gold).output
+            attempt = Attempt(task, [task.gold], seen=output)
+            return call_plugin(self.rule, Ruling, world, attempt).score, output
+
+        try:
+            score, output = blame_gold(play, task.gold)
+        except DataError as error:
+            return GoldRun(None, "", (str(error),))
         return GoldRun(score, output, () if score.success else ("the gold does not succeed",))
 
     def close(self) -> None:

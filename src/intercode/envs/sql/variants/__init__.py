@@ -54,9 +54,9 @@ _MOVED = 0.5
 _MOVED_NEW = {"double": 0.0, "near": 0.3, "far": 0.5}
 """Share of foreign keys moved in an old row, and in each kind of new rows."""
 _SKEW = 3
-"""How unevenly parents are chosen; 1 would be even."""
+"""The unevenness with which parents are chosen; 1 would be even."""
 _TO_DOUBLE = 0.3
-"""How often the double of the old parent is chosen."""
+"""The chance that the double of the old parent is chosen."""
 _WAYS = (0.25, 0.5, 0.25)
 """Shares of new rows that are doubles, near variants, and far variants."""
 _REMOVED = 0.12
