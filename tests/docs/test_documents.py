@@ -36,6 +36,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FOLLOWED = {
     "own-environment.md",
+    "own-judge.md",
     "own-environment-rules.md",
     "rewards.md",
     "own-sandbox.md",

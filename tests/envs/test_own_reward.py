@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -155,3 +156,48 @@ def test_a_reward_may_be_named_wherever_one_is(tmp_path: Path) -> None:
     factory = intercode.prepare("bash", data=str(data), reward=name)
     (episode,) = evaluate(factory, gold, tasks=factory.tasks)
     assert (episode.reward, episode.success) == (0.5, False)
+
+
+CHOOSING = """
+from intercode import BashEnv, Score
+
+class Nearest:
+    @staticmethod
+    def compare(judge, world, attempt, agent):
+        gold = judge.gold(world, attempt.task)
+        return {answer}
+
+class Own(BashEnv):
+    data = "tasks.jsonl"
+    rewards = {{**BashEnv.rewards, "nearest": "choosing:Nearest"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("Score(0.25, False), gold", None),
+        ("0.25, gold", None),
+        ("1.0, None", "must return a score and a GoldOutcome"),
+        ("0.25", "must return a score and a GoldOutcome"),
+        ("'much', gold", "must return a Score with a reward from 0 to 1"),
+        ("attempt.nothing", "raised AttributeError"),
+    ],
+)
+def test_a_reward_with_compare_chooses_a_gold_and_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, told: str | None
+) -> None:
+    needs_bwrap()
+    task = {"id": "t", "query": "Print 1.", "gold": "echo 1"}
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(task))
+    (tmp_path / "choosing.py").write_text(CHOOSING.format(answer=answer))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "choosing", raising=False)
+    with closing(intercode.make("choosing:Own", reward="nearest")) as env:
+        env.reset(seed=0)
+        env.step("echo 2")
+        if told is None:
+            assert env.step("submit")[1] == 0.25
+        else:
+            with pytest.raises(UsageError, match=told):
+                env.step("submit")

@@ -4,7 +4,6 @@ tasks."""
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -18,7 +17,6 @@ from intercode.types import Episode
 
 pytestmark = pytest.mark.fidelity
 
-ROOT = Path(__file__).parents[2]
 METHODS = {"try_again": "Try Again", "react": "ReAct", "plan_solve": "Plan & Solve"}
 PUBLISHED = {
     "sql, Single Turn": 10.5,
@@ -48,7 +46,19 @@ def test_success_rates_are_those_of_the_paper(public_data: Path) -> None:
     assert last == pytest.approx(rates), "what is solved by the last turn is what is solved"
 
 
-def test_the_table_of_solved_and_failed_episodes_is_what_the_report_counts(
+# Solved / failed: episodes, right after an error fine in %, repeated in %, exploring first, turns.
+SOLVED_AND_FAILED = {
+    "| bash, Try Again, 10 turns | 67 / 80 | 80.0 / 23.0 | 2.5 / 25.6 | 0.0 / 0.2 |",
+    "| bash, ReAct, 10 turns | 41 / 159 | 24.0 / 28.1 | 13.8 / 14.0 | 0.5 / 1.0 |",
+    "| bash, Plan & Solve | 56 / 144 | 25.6 / 20.4 | 15.6 / 16.0 | 2.3 / 2.1 |",
+    "| python, Try Again, 7 turns | 69 / 48 | – / 0.0 | 8.5 / 72.0 | 0.0 / 0.0 |",
+    "| sql, Try Again, 10 turns | 489 / 545 | 76.2 / 13.6 | 1.9 / 29.6 | 0.1 / 0.2 |",
+    "| sql, ReAct, 10 turns | 607 / 427 | 95.5 / 45.9 | 1.5 / 4.7 | 1.8 / 1.9 |",
+    "| sql, Plan & Solve | 508 / 526 | 80.0 / 10.2 | 8.0 / 8.6 | 2.0 / 1.9 |",
+}
+
+
+def test_the_report_counts_what_solved_and_failed_episodes_did(
     public_data: Path,
 ) -> None:
     runs: dict[str, list[Episode]] = defaultdict(list)
@@ -66,8 +76,7 @@ def test_the_table_of_solved_and_failed_episodes_is_what_the_report_counts(
         for key, scale in (("next_turn_fine", 100), ("repeated", 100), ("explored_first", 1)):
             cells.append(f"{number(solved[key], scale)} / {number(failed[key], scale)}")
         rows.add(f"| {' | '.join([name, *cells])} |")
-    section = (ROOT / "docs" / "report.md").read_text("utf-8").partition("episodes of the paper")[2]
-    assert rows == set(re.findall(r"^\| (?:bash|sql|python), .*$", section, re.MULTILINE))
+    assert rows == SOLVED_AND_FAILED
 
 
 def test_interactive_against_static_on_the_same_tasks(public_data: Path) -> None:

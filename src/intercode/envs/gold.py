@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Generic, TypeVar
 
 from intercode.errors import DataError, SandboxDied, is_inside
-from intercode.types import Task, TaskIssue
+from intercode.types import TaskIssue
 
 Result = TypeVar("Result")
 NO_GOLD = TaskIssue(
@@ -17,12 +16,6 @@ NO_GOLD = TaskIssue(
 )
 Key = tuple[str, ...]
 """A task's id, its gold, the template's digest, and the execution mode if there are several."""
-
-
-def split_golds(task: Task) -> list[Task]:
-    """Return one copy of the task for each of its golds, with that gold as `gold`, since a reward
-    may read the text of the gold that it compares with."""
-    return [replace(task, gold=gold) for gold in task.golds]
 
 
 class GoldCache(Generic[Result]):

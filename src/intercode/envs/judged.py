@@ -59,13 +59,14 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         """Ask the judge. A path that it cannot use in a sandbox is the agent's doing, and earns 0:
         golds raise `DataError`, and a fault of the machine is no `OSError` of a sandbox."""
         try:
-            self._ruling = self.judge_of(self.task).rule(self.world, self.attempt)
+            attempt = self.attempt
+            self._ruling = self.judge_of(attempt.task).rule(self.world, attempt)
         except OSError as error:
             if not is_inside(error):
                 raise
             self._ruling = Ruling(Score(0.0, False, rule=f"a path cannot be used: {error}"))
         if files := self.world.files():
-            files.require_services()
+            files.services.require()
         return self._ruling.score
 
     @property
@@ -96,7 +97,7 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
     def outcomes(self) -> dict[str, Any]:
         shown = self._ruling.show() if self._ruling else {}
         files = self.world.files()
-        logs = files.service_logs() if files else {}
+        logs = files.services.logs() if files else {}
         return {**shown, "services": logs} if logs else shown
 
     def run_gold(self, task: Task) -> GoldRun:

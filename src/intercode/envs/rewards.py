@@ -8,13 +8,14 @@ Each environment class has a registry `rewards`; `--reward` accepts one of its n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from intercode.errors import IntercodeError, UsageError
 from intercode.plugins import describe_error, load_plugin
-from intercode.types import Score, is_number
+from intercode.types import Score, Task, is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,35 +64,48 @@ def is_papers(reward: object, rewards: Mapping[str, str]) -> bool:
 
 def call_reward(reward: Callable[..., object], *arguments: Any) -> Score:
     """Call a user's reward function and return its score. The task is the last of the `arguments`.
-    A plain number counts as success only if it is 1.
 
     Raises `UsageError` if the function does not return a score, or raises an exception that is not
     an `IntercodeError`.
     """
-    who = f"the reward {reward_name(reward)}, called for task {arguments[-1].id},"
+    with guarded_reward(reward, arguments[-1]) as who:
+        return checked_score(reward(*arguments), who)
+
+
+@contextmanager
+def guarded_reward(reward: object, task: Task) -> Iterator[str]:
+    """Raise exceptions of a user's reward as `UsageError`; give the words that name the reward in
+    errors."""
+    who = f"the reward {reward_name(reward)}, called for task {task.id},"
     try:
-        score = _plain(reward(*arguments))
-        if _is_reward(score):
-            return Score(float(score), bool(score == 1))
-        if isinstance(score, Score) and isinstance(score.parts, Mapping):
-            parts = {name: _plain(part) for name, part in score.parts.items()}
-            success = _plain(score.success)
-            score = replace(score, reward=_plain(score.reward), success=success, parts=parts)
-            if (
-                _is_reward(score.reward)
-                and isinstance(success, bool)
-                and isinstance(score.rule, str)
-                and all(isinstance(name, str) and is_number(parts[name]) for name in parts)
-            ):
-                return score
-        raise UsageError(
-            f"{who} returned {score!r:.200}; "
-            "it must return a Score with a reward from 0 to 1, or a number from 0 to 1"
-        )
+        yield who
     except IntercodeError:
         raise
     except (Exception, SystemExit) as error:
         raise UsageError(f"{who} raised {describe_error(error)}") from error
+
+
+def checked_score(value: object, who: str) -> Score:
+    """Return the score that a user's reward returned: a `Score`, or a number, which counts as
+    success only if it is 1. Raises `UsageError` for anything else."""
+    score = _plain(value)
+    if _is_reward(score):
+        return Score(float(score), bool(score == 1))
+    if isinstance(score, Score) and isinstance(score.parts, Mapping):
+        parts = {name: _plain(part) for name, part in score.parts.items()}
+        success = _plain(score.success)
+        score = replace(score, reward=_plain(score.reward), success=success, parts=parts)
+        if (
+            _is_reward(score.reward)
+            and isinstance(success, bool)
+            and isinstance(score.rule, str)
+            and all(isinstance(name, str) and is_number(parts[name]) for name in parts)
+        ):
+            return score
+    raise UsageError(
+        f"{who} returned {score!r:.200}; "
+        "it must return a Score with a reward from 0 to 1, or a number from 0 to 1"
+    )
 
 
 def _plain(value: Any) -> Any:

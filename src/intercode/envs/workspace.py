@@ -360,11 +360,12 @@ def _find_image(folder: Path, image: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GoldOutcome:
-    """A gold's outcome, and by path the contents of small text files that the gold added or
-    changed."""
+    """A gold's outcome, by path the contents of small text files that the gold added or changed,
+    and the gold as Bash."""
 
     outcome: Outcome
     texts: Mapping[str, str]
+    command: str
 
 
 @dataclass(frozen=True)
@@ -406,7 +407,7 @@ class Workspace:
         """Where a program that plays this episode keeps files of its own."""
         self._clean = True
         self._sealed: tuple[str, ...] = ()
-        self._services = Services(spec.services)
+        self.services = Services(spec.services)
 
     def switch_to(self, spec: WorkspaceSpec) -> None:
         """Replace the sandbox with one made from `spec`, unless it already is."""
@@ -448,20 +449,12 @@ class Workspace:
         """Give programs in another sandbox the ports of the running services; in the workspace's
         own, write their names anew."""
         if other is self.sandbox:
-            self._services.name(other)
+            self.services.name(other)
         else:
-            self._services.connect(other)
-
-    def require_services(self) -> None:
-        """Raise `SandboxDied` if the machine ended the sandbox of a service."""
-        self._services.require()
-
-    def service_logs(self) -> dict[str, str]:
-        """Return the ends of the logs of the services, by their names."""
-        return self._services.logs()
+            self.services.connect(other)
 
     def close(self) -> None:
-        self._services.close()
+        self.services.close()
         self.sandbox.close()
 
     def lend_sandbox(self) -> Sandbox:
@@ -477,7 +470,7 @@ class Workspace:
         """Start the services, and run the start script, if there are any."""
         spec = self.spec
         if spec.services:
-            self._services.start(self.sandbox)
+            self.services.start(self.sandbox)
         if spec.start:
             _require_success("the start script", self._run_script(spec.start))
         if spec.session_start:
@@ -556,7 +549,12 @@ class Workspace:
             for path, change in outcome.changes.items()
             if change.type == "file" and change.kind != "removed"
         ]
-        return GoldOutcome(outcome, self.read_texts(files))
+        return GoldOutcome(outcome, self.read_texts(files), gold)
+
+    def play_gold(self, gold: str) -> GoldOutcome:
+        """Execute a gold in a fresh episode, and return its outcome."""
+        self.replay([gold])
+        return self.gold_outcome(gold)
 
     def read_texts(self, paths: Sequence[str]) -> dict[str, str]:
         """Return the contents of the first 20 paths, without those that do not exist or are not
@@ -589,7 +587,7 @@ class Workspace:
         self.spec = spec
         self._clean = True
         self._sealed = ()
-        self._services = Services(spec.services)
+        self.services = Services(spec.services)
 
     def fork(self, *, live: bool) -> Self:
         """Return a second workspace with this spec, and a live copy of the sandbox or a new one.
@@ -597,7 +595,7 @@ class Workspace:
         if live and self.spec.services:
             raise ForkError("the services of a task cannot be copied; use fork(replay=True)")
         other = copy.copy(self)
-        other._services = Services(self.spec.services)
+        other.services = Services(self.spec.services)
         other.sandbox = self.sandbox.fork() if live else self.spec.make()
         other._clean = not live
         return other
@@ -614,9 +612,4 @@ def _require_success(script: str, result: ExecResult) -> None:
 def execute_gold(workspace: Workspace, gold: str) -> GoldOutcome:
     """Return the outcome of a gold in a fresh episode. Raises `DataError` if the gold kills its
     sandbox."""
-
-    def execute() -> GoldOutcome:
-        workspace.replay([gold])
-        return workspace.gold_outcome(gold)
-
-    return blame_gold(execute, gold)
+    return blame_gold(lambda: workspace.play_gold(gold), gold)

@@ -335,7 +335,10 @@ def _answers(outcomes: dict[str, Any], where: str) -> Iterator[Sides]:
     expected, answered = list(_lines(gold)), list(_lines(agent))
     if gold is None:
         if agent is not None:
-            yield Sides("answer (the record leaves the gold's out)", {"agent": _split(answered)})
+            title = "answer"
+            if isinstance(agent, Mapping) and "submitted" in agent:  # a flag, which is kept secret
+                title += " (the record leaves the gold's out)"
+            yield Sides(title, {"agent": _split(answered)})
         return
     gold_texts, agent_texts = [line.text for line in expected], [line.text for line in answered]
     alone = Counter(gold_texts), Counter(agent_texts)

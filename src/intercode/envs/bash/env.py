@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Self
 
 from intercode.doors import part
 from intercode.envs.bash.compare import bash_exact
-from intercode.envs.bash.judge import BashJudge
+from intercode.envs.bash.judge import BashJudge, ChoosingJudge
 from intercode.envs.bash.language import LANGUAGE
 from intercode.envs.bash.layouts import LAYOUTS
 from intercode.envs.bash.lint import lint
@@ -83,8 +83,7 @@ class BashEnv(JudgedEnv[BashWorld]):
 
     The class attributes are a subclass's defaults for the options of the same name. Paths are
     relative to the folder of the subclass's file. A reward in `rewards` is called with the agent's
-    outcome, a gold's outcome and the task, or has a function `compare(env, spec, agent)` that
-    chooses a gold and returns the score and the gold's outcome.
+    outcome, a gold's outcome and the task, or has a function `compare(…)` (`ChoosingJudge`).
     """
 
     Options: ClassVar[type[BashOptions]] = BashOptions
@@ -146,11 +145,14 @@ class BashEnv(JudgedEnv[BashWorld]):
 
     def make_judges(self) -> Mapping[str, Judge[BashWorld]]:
         reward, variant = self._named, self._variant
-        scorer = resolve_name(self.rewards[reward]) if isinstance(reward, str) else reward
-        outcomes = BashJudge(
+        scorer: Any = reward or self.reward
+        if isinstance(reward, str):
+            scorer = resolve_name(self.rewards[reward]) if reward != "exact" else None
+        judge = ChoosingJudge if hasattr(scorer, "compare") else BashJudge
+        outcomes = judge(
             self._golds,
             (lambda: self._make_world(variant)) if variant else None,
-            reward=None if reward == "exact" else scorer or self.reward,
+            reward=scorer,
             as_it_is=reward not in ("exact", None),
             papers=is_papers(reward, self.rewards),
             scores_steps=self.rules.scores_steps,

@@ -15,9 +15,9 @@ from intercode.envs.bash.world import BashWorld
 from intercode.envs.gold import GoldCache, Key, blame_gold
 from intercode.envs.judges import Attempt
 from intercode.envs.judges.outcome import Comparison, OutcomeJudge, not_general
-from intercode.envs.rewards import call_reward
+from intercode.envs.rewards import call_reward, checked_score, guarded_reward
 from intercode.envs.workspace import GoldOutcome, Workspace, execute_gold
-from intercode.errors import DataError
+from intercode.errors import DataError, UsageError
 from intercode.submission import answer_in
 from intercode.types import Change, GoldRun, Outcome, Score, Task, TaskIssue, shorten_text
 
@@ -33,8 +33,7 @@ _FILES = {"effects": "files", "contents": "files"}
 
 class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
     """A judge by files and answer. `reward` is a function of the agent's outcome, a gold's and the
-    task; None is the reward `exact`. One with a function `compare(judge, world, attempt, agent)`
-    chooses a gold itself, and returns the score and the gold's outcome.
+    task; None is the reward `exact`.
 
     `as_it_is`: the reward takes a gold that does not finish, too.
     """
@@ -65,14 +64,19 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
                 super().before(variant, task)
 
     def key(self, world: BashWorld, task: Task) -> Key:
-        return (task.id, task.gold, world.spec_of(task).template.digest, world.sandbox.identity)
+        return (
+            task.id,
+            task.gold,
+            world.spec_of(task).template.digest,
+            world.workspace.sandbox.identity,
+        )
 
     def run(self, world: BashWorld, task: Task, *, first: bool) -> GoldOutcome:
         """Execute a gold. Raises `DataError` if a gold that must finish does not, or if it only
         fails, since any failing command would match. The paper's reward accepts any gold output."""
         world.prepare(task)
         command, workspace = world.command(task.gold), world.workspace
-        gold = execute_gold(workspace, command)
+        gold = blame_gold(lambda: workspace.play_gold(command), command)
         last = workspace.last
         unfinished = last.timed_out or last.exit_code in _UNFINISHED
         if not first:
@@ -106,9 +110,8 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         agent = world.workspace.outcome(peek=attempt.peek)
         if own_files := world.workspace.own_files:
             meant = set[str]()
-            for posed in self.tasks_of(attempt.task):
-                if gold := self.find(world, posed, attempt.task):
-                    meant.update(map(own_files.entry, gold.outcome.changes))
+            for _, gold in self.golds_of(world, attempt.task):
+                meant.update(map(own_files.entry, gold.outcome.changes))
             changes = dict(agent.changes)
             for path in agent.changes:
                 if own_files.left_out(path, attempt.task, meant):
@@ -120,15 +123,8 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
 
     def compare(self, world: BashWorld, agent: Outcome, gold: GoldOutcome, task: Task) -> Score:
         if self._reward is None:
-            return bash_exact(agent, gold.outcome, replace(task, gold=world.command(task.gold)))
+            return bash_exact(agent, gold.outcome, replace(task, gold=gold.command))
         return call_reward(self._reward, agent, gold.outcome, task)
-
-    def compare_all(self, world: BashWorld, attempt: Attempt) -> BashComparison:
-        if compare := getattr(self._reward, "compare", None):
-            agent = self.look(world, attempt)
-            score, gold = compare(self, world, attempt, agent)
-            return Comparison(world, agent, attempt.task, gold, score)
-        return super().compare_all(world, attempt)
 
     def no_value(self, world: BashWorld, task: Task) -> str:
         if world.spec.probe is not None:
@@ -202,6 +198,24 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
             why = "is marked general, but the data set has no variant data"
             faults.append(TaskIssue(why, "not_general"))
         return GoldRun(outcomes, "\n".join(outcome.output for outcome in outcomes), tuple(faults))
+
+
+class ChoosingJudge(BashJudge):
+    """A judge whose reward has a function `compare(judge, world, attempt, agent)`. It chooses a
+    gold itself, and returns the score, as other rewards do, and that gold's `GoldOutcome`."""
+
+    def compare_all(self, world: BashWorld, attempt: Attempt) -> BashComparison:
+        agent = self.look(world, attempt)
+        compare, arguments = self._reward.compare, (self, world, attempt, agent)
+        with guarded_reward(self._reward, attempt.task) as who:
+            answer = compare(*arguments)
+            match answer:
+                case (score, GoldOutcome() as gold):
+                    return Comparison(world, agent, attempt.task, gold, checked_score(score, who))
+            raise UsageError(
+                f"{who} returned {answer!r:.200}; compare(judge, world, attempt, agent) must "
+                "return a score and a GoldOutcome, such as judge.gold(world, attempt.task)"
+            )
 
 
 def _difference(path: str, comparison: BashComparison, agent_text: str | None) -> dict[str, str]:

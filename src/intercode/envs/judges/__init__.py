@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
+from intercode.envs.services import Services
 from intercode.types import ExecResult, GoldRun, Score, Task
 
 W = TypeVar("W", bound="World")
@@ -29,11 +30,9 @@ class Files(Protocol):
         """Run a program outside the session."""
         ...
 
-    def require_services(self) -> None:
-        """Raise `SandboxDied` if the machine ended the sandbox of a service."""
-
-    def service_logs(self) -> dict[str, str]:
-        """Return the ends of the logs of the services, by their names."""
+    @property
+    def services(self) -> Services:
+        """The task's servers."""
         ...
 
 

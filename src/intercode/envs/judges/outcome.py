@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations, starmap
 from typing import Any, Generic, TypeVar
 
-from intercode.envs.gold import GoldCache, Key, split_golds
+from intercode.envs.gold import GoldCache, Key
 from intercode.envs.judges import Attempt, Ruling, W
 from intercode.envs.rewards import rank
 from intercode.errors import DataError
@@ -54,6 +54,7 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         self.golds = golds
         self._make_variant = make_variant
         self.papers = papers
+        self._known: dict[tuple[int, str, str], tuple[Task, list[tuple[Task, Gold]]]] = {}
         self._variant: W | None = None
         self._spare: W | None = None
 
@@ -93,14 +94,31 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         return replace(again, reward=reward, parts=parts, rule=rule)
 
     def tasks_of(self, task: Task) -> Sequence[Task]:
-        """Return a copy of the task for each gold that the reward compares with."""
+        """Return a copy of the task for each gold that the reward compares with, since a reward may
+        read the text of the gold."""
         if self.papers:
             return [task]
-        return split_golds(task)
+        return [replace(task, gold=gold) for gold in task.golds]
 
     def before(self, world: W, task: Task) -> None:
+        self._find_all(world, task, in_progress=False)
+
+    def golds_of(self, world: W, task: Task) -> Sequence[tuple[Task, Gold]]:
+        """Return the golds of the task in progress in `world`: a copy of the task for each that did
+        not fail, and its outcome."""
+        known = self._known.get((id(world), task.id, task.gold))
+        if known and known[0] is task:
+            return known[1]
+        return self._find_all(world, task, in_progress=True)
+
+    def _find_all(self, world: W, task: Task, *, in_progress: bool) -> list[tuple[Task, Gold]]:
+        golds = []
         for posed in self.tasks_of(task):
-            self.find(world, posed, task, in_progress=False)
+            gold = self.find(world, posed, task, in_progress=in_progress)
+            if gold is not None:
+                golds.append((posed, gold))
+        self._known[id(world), task.id, task.gold] = task, golds
+        return golds
 
     def gold(self, world: W, task: Task) -> Gold:
         """Return the outcome of the task's gold."""
@@ -166,12 +184,10 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
 
     def compare_all(self, world: W, attempt: Attempt) -> Comparison[W, Seen, Gold]:
         """Compare the agent's outcome with each gold's, up to a success; return the best."""
+        golds = self.golds_of(world, attempt.task)
         agent = self.look(world, attempt)
         best = None
-        for posed in self.tasks_of(attempt.task):
-            gold = self.find(world, posed, attempt.task)
-            if gold is None:
-                continue
+        for posed, gold in golds:
             score = self.compare(world, agent, gold, posed)
             if best is None or rank(score) > rank(best.score):
                 best = Comparison(world, agent, posed, gold, score)

@@ -68,12 +68,10 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
 
     def look(self, world: SqlWorld, attempt: Attempt) -> Seen:
         catalogs, texts, content = [], [], None
-        for posed in self.tasks_of(attempt.task):
-            gold = self.find(world, posed, attempt.task)
-            if gold is not None:
-                texts.append(posed.gold)
-                if gold.content is not None:
-                    catalogs.append(gold.content.catalog)
+        for posed, gold in self.golds_of(world, attempt.task):
+            texts.append(posed.gold)
+            if gold.content is not None:
+                catalogs.append(gold.content.catalog)
         if catalogs and self._exact:
             with suppress(DataError):  # the agent's own view, or the whole database, is broken
                 db = database(attempt.task, world.engine)
@@ -102,9 +100,8 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
         return Score(0.0, False, parts, rule=on_other_data(again.rule))
 
     def no_value(self, world: SqlWorld, task: Task) -> str:
-        for posed in self.tasks_of(task):
-            gold = self.find(world, posed, task)
-            if self._exact and gold is not None and gold.content is not None:
+        for _, gold in self.golds_of(world, task):
+            if self._exact and gold.content is not None:
                 return "the gold writes, and to read what was written ends the agent's session"
         return super().no_value(world, task)
 
