@@ -178,8 +178,7 @@ def evaluate(
         raise
     if store:
         remove_finished(store.path, store.finished())
-    keys = [(task.id, epoch) for task, epoch in order]
-    return [episodes[key] for key in keys if key in episodes]
+    return [episodes[task.id, epoch] for task, epoch in order if (task.id, epoch) in episodes]
 
 
 def is_played(episode: Episode, *, retry_errors: bool) -> bool:
