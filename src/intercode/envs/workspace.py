@@ -479,6 +479,7 @@ class Workspace:
 
     def execute(self, action: str) -> ExecResult:
         """Execute one action in the session. A stateless session behaves as in InterCode v1."""
+        self._clean = False
         if self.spec.session == "stateless":
             self.last = part("v1_session")(self, action)
         else:
