@@ -117,9 +117,9 @@ attacks are named where they are registered: `envs.ENVIRONMENTS`, an environment
 language's `attacks`."""
 
 V1_NAMES = (
-    *("IntercodeEnv", "BashEnv", "SqlEnv", "PythonEnv", "CTFEnv", "SWEEnv"),
-    *("AGENT_OBS", "EVAL_OBS", "CORRUPT_GOLD", "ACTION_EXEC", "REWARD"),
-)
+    "IntercodeEnv", "BashEnv", "SqlEnv", "PythonEnv", "CTFEnv", "SWEEnv",
+    "AGENT_OBS", "EVAL_OBS", "CORRUPT_GOLD", "ACTION_EXEC", "REWARD",
+)  # fmt: skip
 """The classes and constants of InterCode v1, which `intercode.envs` has under these names."""
 
 MOVED = {
@@ -135,16 +135,22 @@ MOVED = {
     "intercode.sandbox.": "intercode_sandbox.",
     "intercode.store": "intercode.runs.store",
     "intercode.view.charts": "intercode.report.charts",
-    **dict.fromkeys(
-        (
-            *("intercode.assets", "intercode.utils.utils", "intercode.utils.data_loader"),
-            *("intercode.utils", "intercode.envs.ic_env", "intercode.envs.bash.bash_env"),
-            *("intercode.envs.sql.sql_env", "intercode.envs.python.python_env"),
-            *("intercode.envs.ctf.ctf_env", "intercode.envs.game.ctf_env", "intercode.envs.game"),
-        ),
-        "intercode.interop.v1.interface",  # modules of InterCode v1
-    ),
-}
+} | dict.fromkeys(
+    [
+        "intercode.assets",
+        "intercode.utils.utils",
+        "intercode.utils.data_loader",
+        "intercode.utils",
+        "intercode.envs.ic_env",
+        "intercode.envs.bash.bash_env",
+        "intercode.envs.sql.sql_env",
+        "intercode.envs.python.python_env",
+        "intercode.envs.ctf.ctf_env",
+        "intercode.envs.game.ctf_env",
+        "intercode.envs.game",
+    ],
+    "intercode.interop.v1.interface",  # modules of InterCode v1
+)
 """Import paths that modules had before they moved, or their beginnings, and what takes their place;
 the first that fits counts."""
 

@@ -103,7 +103,9 @@ class Language:
         """Return the action that prints a text."""
         if self.echo:
             return self.echo(text)
-        return self.in_shell(f"printf '%s\\n' {shlex.quote(text)}") if self.shell else text
+        if self.shell:
+            return self.in_shell(f"printf '%s\\n' {shlex.quote(text)}")
+        return text
 
 
 PLAIN = Language("code")

@@ -220,14 +220,14 @@ def decoded(content: bytes, path: str | Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        byte = content[error.start]
         raise DataError(
-            f"{path}: line {line}: byte 0x{byte:02x} is not UTF-8; save the file as UTF-8"
+            f"{path}: line {line}: byte 0x{content[error.start]:02x} is not UTF-8; "
+            "save the file as UTF-8"
         ) from error
 
 
-def read_json(path: str | Path, root: str | Path | None = None, *, most: int = LARGEST) -> Any:
-    return parse_json(read_text(path, root, most=most), path)
+def read_json(path: str | Path, root: str | Path | None = None) -> Any:
+    return parse_json(read_text(path, root, most=LARGEST), path)
 
 
 def parse_json(text: str, path: str | Path, first_line: int = 1) -> Any:

@@ -45,7 +45,9 @@ _LONGEST_LINE = 1 << 16
 def submitted_word(submission: re.Pattern[str], action: str) -> str:
     """Return the word of a submitting action, or "" if there is none."""
     match = submission.fullmatch(action.strip())
-    return (match[1] or "") if match and submission.groups else ""
+    if match and submission.groups:
+        return match[1] or ""
+    return ""
 
 
 def is_submission(action: str | None, pattern: re.Pattern[str]) -> bool:
@@ -59,7 +61,9 @@ def submitting(answer: object, submission: re.Pattern[str], *, takes_answer: boo
     text = "" if answer is None else str(answer)
     if takes_answer and text:
         return f"submit {shlex.quote(text)}"
-    return f"submit {text}".strip() if submission.groups else "submit"
+    if submission.groups:
+        return f"submit {text}".strip()
+    return "submit"
 
 
 def answer_in(word: str) -> str | None:
@@ -70,11 +74,15 @@ def answer_in(word: str) -> str | None:
     word = word.replace("\r\n", "\n")
     if document := _HEREDOC.fullmatch(word):
         body = document[3] or ""
-        return body if document[1] or not re.search(r"[`$\\]", body) else None
+        if not document[1] and re.search(r"[`$\\]", body):
+            return None
+        return body
     if len(word) > _LONGEST_LINE or not _LITERAL.fullmatch(word):
         return None
     try:
         words = shlex.split(_COMMENT.sub(r"\1", word))
     except ValueError:  # an open quote, which `_LITERAL` overlooks before CPython 3.11.3
         return None
-    return " ".join(words) + "\n" if words or "'" in word or '"' in word else ""
+    if words or "'" in word or '"' in word:
+        return " ".join(words) + "\n"
+    return ""

@@ -45,11 +45,12 @@ class Dialogue:
         more: str = "",
     ) -> Self:
         """Return the opening; the system message ends with the text called `more`."""
-        ending = "blind" if blind and protocol == "paper" else protocol
         takes_answer = bool(task.extra.get(TAKES_ANSWER)) and "answer" in prompts.texts
         takes_questions = bool(task.extra.get(TAKES_QUESTIONS))
         lookups = ", ".join(f"`{word} NAME`" for word in task.extra.get("lookups") or ())
-        endings = [ending, *["answer"] * takes_answer, *["ask"] * takes_questions]
+        endings = [protocol, *["answer"] * takes_answer, *["ask"] * takes_questions]
+        if blind and protocol == "paper":
+            endings[0] = "blind"
         if lookups and protocol == SUBMIT:
             endings.append("lookups")
         how = "call the tool `ask`" if prompts.form == "tools" else "write `ask QUESTION` as action"

@@ -114,8 +114,8 @@ class Node:
     value: int = 0
     depth: int = 0
     parent: Node | None = None
-    action: str = ""
-    output: str = ""
+    result: str = ""
+    """The action that led here, and what it printed."""
     tried: list[str] = field(default_factory=list)
     acted_on: bool = False
 
@@ -172,11 +172,10 @@ def _grow(node: Node, act: Act, talk: Dialogue) -> Generator[Any, Any, Node]:
     step = yield replace(act, env=branch)
     talk.add_step(step)
     fails = failed(step)
-    output = format_step(step, scored=False)
-    child = Node(branch, talk, node.value - fails, node.depth + 1, node, act.action or "", output)
+    result = f"{act.action}\n{format_step(step, scored=False)}"
     if fails:
-        node.tried.append(f"{child.action}\n{child.output}")
-    return child
+        node.tried.append(result)
+    return Node(branch, talk, node.value - fails, node.depth + 1, node, result)
 
 
 def _undo(node: Node, nodes: list[Node]) -> StrategySteps:
@@ -185,9 +184,10 @@ def _undo(node: Node, nodes: list[Node]) -> StrategySteps:
     if node.parent is None or node.parent.branch == node.branch:
         node.tried.append(f"{UNDO}\nThere is nothing to undo.")
         return
-    node.parent.tried.append(f"{node.action}\n{node.output}\n[undone]")
+    node.parent.tried.append(f"{node.result}\n[undone]")
     removed = [other for other in nodes if node in other.path()]
-    nodes[:] = [other for other in nodes if other not in removed]
+    for other in removed:
+        nodes.remove(other)
     for branch in sorted({other.branch for other in removed}):
         yield Close(branch)
 

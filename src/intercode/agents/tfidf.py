@@ -16,6 +16,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 Vector = dict[str, float]
 
@@ -30,11 +31,11 @@ def words(text: str) -> list[str]:
 def vectors(documents: Sequence[str]) -> list[Vector]:
     """Return one vector of length 1 for each document (word → weight); an empty one for a document
     without words."""
-    counts = [Counter(words(document)) for document in documents]
-    found_in = Counter(word for bag in counts for word in bag)
-    idf = {word: math.log((1 + len(counts)) / (1 + df)) + 1 for word, df in found_in.items()}
+    bags = [Counter(words(document)) for document in documents]
+    frequencies = Counter(chain(*bags))
+    idf = {word: math.log((1 + len(bags)) / (1 + df)) + 1 for word, df in frequencies.items()}
     result = []
-    for bag in counts:
+    for bag in bags:
         weights = {word: count * idf[word] for word, count in bag.items()}
         length = math.sqrt(math.fsum(weight * weight for weight in weights.values()))
         result.append({word: weight / length for word, weight in weights.items()})

@@ -70,8 +70,9 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
                     id = f"call{len(talk.messages):03}{number:02}"
                 ids.add(id)
                 calls.append(replace(call, id=id))
-            text = split_reasoning(reply.text)[1]
-            written = written_calls(text) if complete and not calls else []
+            written = []
+            if complete and not calls:
+                written = written_calls(split_reasoning(reply.text)[1])
             talk.add_reply(replace(reply, calls=tuple(calls)))
             thought: str | None = reply.text or None
             if not (calls or written):

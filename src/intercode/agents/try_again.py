@@ -56,8 +56,7 @@ def plan_solve(prompts: Prompts, turns: int = 10, *, refine: bool = False) -> St
         steps = steps[:most]
         for number, step in enumerate(steps, 1):
             talk.add_user(prompts.fill("plan.step", number=number, count=len(steps), step=step))
-            act = talk.act((yield talk.ask()))
-            talk.add_step((yield act))
+            talk.add_step((yield talk.act((yield talk.ask()))))
         if refine and talk.left:
             talk.add_user(prompts.fill("plan.refine"))
             yield from talk.take_turns()

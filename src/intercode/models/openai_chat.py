@@ -294,7 +294,7 @@ class OpenAIModel:
                         self._characters_per_token = length / reply.usage.prompt_tokens
                     return reply
                 except _Caused as caused:
-                    return Reply(caused.text, finish_reason=caused.finish_reason)
+                    return caused.reply
                 except _Broken as broken:
                     last = broken
                     question.failed = attempt + 1
@@ -412,7 +412,7 @@ class OpenAIModel:
         try:
             return self._read_reply(json.dumps(answer))
         except _Caused as caused:
-            return Reply(caused.text, finish_reason=caused.finish_reason)
+            return caused.reply
         except ContextOverflow:
             return Reply("", Usage(uncounted=1), finish_reason="length")
         except Unreadable:
@@ -469,8 +469,9 @@ class OpenAIModel:
             )
         elif isinstance(root, ssl.SSLEOFError) or self._answered:
             return _Broken(why)
-        lasting = root is not None and root.errno != socket.EAI_AGAIN
-        return ModelError(f"{self.url}: {why}; {advice}") if lasting else _Broken(why)
+        if root is None or root.errno == socket.EAI_AGAIN:
+            return _Broken(why)
+        return ModelError(f"{self.url}: {why}; {advice}")
 
     def _refusal(
         self, status: int, text: str, body: Mapping[str, Any], wait: float | None = None
@@ -517,8 +518,8 @@ class OpenAIModel:
                 f"{self.url}: a reply does not report its tokens, so limits of tokens or cost "
                 "cannot be enforced: leave them out, or make the server send `usage`"
             )
-        empty = not (text or calls or reasoning)
-        if empty and finish_reason in _FULL and counts and tokens_out <= 1:
+        is_empty = not (text or calls or reasoning)
+        if is_empty and finish_reason in _FULL and counts and tokens_out <= 1:
             raise ContextOverflow(
                 f"{self.url}: no room was left for a reply (finish_reason {finish_reason})"
             )
@@ -589,8 +590,7 @@ class _Caused(Exception):
     not parse it."""
 
     def __init__(self, finish_reason: str, text: str = "") -> None:
-        super().__init__(finish_reason)
-        self.finish_reason, self.text = finish_reason, text
+        self.reply = Reply(text, finish_reason=finish_reason)
 
 
 def _status(error: Any) -> int:

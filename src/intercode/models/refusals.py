@@ -119,7 +119,11 @@ class Refusal:
     def advice(self) -> str:
         """Return what the user can do about it."""
         if self.named and not self.is_unpaid():
-            return self._leave_out()
+            if self.named == ["max_tokens"] and "max_completion_tokens" in self.text:
+                renamed = {"max_tokens": None, "max_completion_tokens": self.body["max_tokens"]}
+                return f"the server uses a different name: --request '{json.dumps(renamed)}'"
+            without = json.dumps(dict.fromkeys(self.named))
+            return f"leave out what the server does not accept: --request '{without}'"
         for fits, words in _ADVICE:
             if fits(self):
                 return words
@@ -179,13 +183,6 @@ class Refusal:
         if self.status in (200, 408, 409, 425, 429):
             return True
         return self.status >= 500 and self.status != 501
-
-    def _leave_out(self) -> str:
-        if self.named == ["max_tokens"] and "max_completion_tokens" in self.text:
-            renamed = {"max_tokens": None, "max_completion_tokens": self.body["max_tokens"]}
-            return f"the server uses a different name: --request '{json.dumps(renamed)}'"
-        without = json.dumps(dict.fromkeys(self.named))
-        return f"leave out what the server does not accept: --request '{without}'"
 
 
 KINDS: Mapping[str, Callable[[Refusal], bool]] = {

@@ -88,10 +88,11 @@ class Conversations:
     def main(self) -> Conversation | None:
         """The conversation about the task's query, by an agent with tools if there is one; of
         several the one with the most replies."""
-        has_tools = any(one.tools for one in self._all)
+        has_tools = any(conversation.tools for conversation in self._all)
 
-        def rank(one: Conversation) -> tuple[bool, int]:
-            return one.asks_query and bool(one.tools) == has_tools, one.asked
+        def rank(conversation: Conversation) -> tuple[bool, int]:
+            asks_query = conversation.asks_query and bool(conversation.tools) == has_tools
+            return asks_query, conversation.asked
 
         return max(self._all, key=rank, default=None)
 
@@ -99,7 +100,7 @@ class Conversations:
     def others(self) -> int:
         """The number of requests in all conversations but the main one."""
         main = self.main
-        return sum(one.asked for one in self._all if one is not main)
+        return sum(conversation.asked for conversation in self._all) - (main.asked if main else 0)
 
     def whole(self, question: Question) -> Question:
         """Return a question with the messages that the server keeps for it."""
@@ -122,10 +123,10 @@ class Conversations:
         told = _DIGITS.sub("", told)
         continued = Conversation(told, question.tools, asks_query, _hashes(question))
         new, most = continued, (0, 0, False, False)
-        for one in self._all:
-            shared = _shared(one, new, texts, marks)
-            if any((shared[0], shared[1], shared[3])) and shared >= most:
-                continued, most = one, shared
+        for conversation in self._all:
+            shared = _shared(conversation, new, texts, marks)
+            if (shared[0] or shared[1] or shared[3]) and shared >= most:
+                continued, most = conversation, shared
         return continued
 
     def begin(self, conversation: Conversation, question: Question) -> None:
@@ -141,8 +142,7 @@ class Conversations:
         if failed:
             self.failed.pop(conversation, None)
             self.failed[conversation] = failed
-            for earlier in list(self.failed)[:-_FAILED]:
-                del self.failed[earlier]
+            self.failed = dict(list(self.failed.items())[-_FAILED:])
         if not (conversation.asked or conversation in self.failed):
             self._all.remove(conversation)
 
@@ -159,19 +159,19 @@ class Conversations:
 
 
 def _shared(
-    one: Conversation, new: Conversation, texts: Sequence[str], marks: set[str]
+    earlier: Conversation, new: Conversation, texts: Sequence[str], marks: set[str]
 ) -> tuple[int, int, bool, bool]:
     """Return what a conversation and a new question share: all messages of the last question, by
     their number, how many replies, the tools, and the beginning."""
-    replies, length = len(one.replies & marks), len(one.messages)
-    has_tools = one.tools == new.tools
-    is_alike = has_tools and one.told == new.told
-    if one.messages != new.messages[:length] or not (replies or is_alike):
+    replies, length = len(earlier.replies & marks), len(earlier.messages)
+    has_tools = earlier.tools == new.tools
+    is_alike = has_tools and earlier.told == new.told
+    if earlier.messages != new.messages[:length] or not (replies or is_alike):
         length = 0
-    begins = one.messages[:1] == new.messages[:1] or (one.asks_query and new.asks_query)
-    if len(one.last) >= _SUMMARY:
-        begins = begins or any(one.last in text for text in texts)
-    return length, replies, has_tools, begins and is_alike and not one.is_waiting
+    begins = earlier.messages[:1] == new.messages[:1] or (earlier.asks_query and new.asks_query)
+    if len(earlier.last) >= _SUMMARY:
+        begins = begins or any(earlier.last in text for text in texts)
+    return length, replies, has_tools, begins and is_alike and not earlier.is_waiting
 
 
 def _hashes(question: Question) -> list[int]:
@@ -189,10 +189,10 @@ def _marks(message: Message) -> set[str]:
     if message["role"] != "assistant":
         return set()
     content, ids = message.get("content"), {str(message.get("call_id") or "")}
-    for part in (
-        *(message.get("tool_calls") or ()),
-        *(content if isinstance(content, list) else ()),
-    ):
+    parts = list(message.get("tool_calls") or ())
+    if isinstance(content, list):
+        parts += content
+    for part in parts:
         if isinstance(part, dict):
             ids.add(str(part.get("id") or ""))
     return ids - {""} or {text_of(content).strip()} - {""}

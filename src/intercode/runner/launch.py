@@ -50,7 +50,6 @@ _TICKS = 99
 """Bytes of the four times of a program and of what it started, in hundredths of a second; the
 program could write more."""
 _AT_END = f"read -ra stat </proc/$$/stat; echo ${{stat[@]:13:4}} >{FOLDER}/ticks"
-_XDG = ("CONFIG", "DATA", "CACHE", "STATE")
 _SUBMIT = """#!/bin/bash
 # submit [ANSWER]: end the work; ANSWER may have several words
 answer="$*"
@@ -96,7 +95,7 @@ def launch(
         variables = {name: _filled(value, values) for name, value in request.env.items()}
         cwd, workspace.own_files = _look(sandbox)
         began = time.monotonic()
-        done = sandbox.run(
+        completed = sandbox.run(
             ["bash", "-c", f"trap '{_AT_END}' EXIT; PATH={FOLDER}/bin:$PATH; {command}"],
             stdin=b"" if "{query}" in request.command else request.query.encode(),
             cwd=cwd,
@@ -108,32 +107,35 @@ def launch(
                 or stopped()
             ),
         )
-        facts = _facts(done, time.monotonic() - began, sandbox)
+        facts = _facts(completed, time.monotonic() - began, sandbox)
         sandbox.exec("", argv=["bash", "-c", _AFTER], cwd="/")
         recorder.close()
         if recorder.crash is not None:
             raise recorder.crash
         recorder.require_no_fault()
-        ended = recorder.ended or ("limit" if done.timed_out else "stopped")
-        if ended == "stopped" and recorder.was_limited and done.exit_code:
+        ended = recorder.ended or ("limit" if completed.timed_out else "stopped")
+        if ended == "stopped" and recorder.was_limited and completed.exit_code:
             ended = "turns"
         if recorder.answered is None and recorder.submission is None:
             if ended == "limit" and recorder.is_waiting:
                 raise ModelError(f"{server.url}: no answer in the program's time")
-            if ended == "stopped" and recorder.refusal.startswith(server.url):
-                raise ModelError(recorder.refusal)
             if ended == "stopped":
-                raise UsageError(
-                    _end_of(facts, " before it had an answer of the model", recorder.refusal)
-                )
+                if recorder.refusal.startswith(server.url):
+                    raise ModelError(recorder.refusal)
+                why = " before it had an answer of the model"
+                raise UsageError(_end_of(facts, why, recorder.refusal))
         return Launched(recorder.submission, ended, facts)
 
 
-def _facts(done: Completed, seconds: float, sandbox: Sandbox) -> dict[str, Any]:
+def _facts(completed: Completed, seconds: float, sandbox: Sandbox) -> dict[str, Any]:
     """Return how a program ended."""
-    facts = {"status": done.exit_code, "seconds": round(seconds, 3), "cpu_seconds": None}
-    for name in ("stdout", "stderr"):
-        facts[name] = getattr(done, name).decode("utf-8", "replace").strip()[-KEPT:]
+    facts = {
+        "status": completed.exit_code,
+        "seconds": round(seconds, 3),
+        "cpu_seconds": None,
+        "stdout": completed.stdout.decode("utf-8", "replace").strip()[-KEPT:],
+        "stderr": completed.stderr.decode("utf-8", "replace").strip()[-KEPT:],
+    }
     with suppress(OSError, SandboxError, ValueError):
         ticks = sandbox.read(f"{FOLDER}/ticks", limit=_TICKS).split()
         facts["cpu_seconds"] = sum(map(int, ticks)) / 100
@@ -153,17 +155,24 @@ def _end_of(facts: Mapping[str, Any], when: str = "", refusal: str = "") -> str:
     printed = "\n".join(filter(None, (facts["stdout"], facts["stderr"])))[-500:]
     if refusal:
         when += f"; its request was refused: {refusal}"
-    status = facts["status"]
-    return f"the program of exec: ended with status {status}{when}; its output ends: {printed}"
+    return (
+        f"the program of exec: ended with status {facts['status']}{when}; "
+        f"its output ends: {printed}"
+    )
 
 
 def _write_submit(sandbox: Sandbox, request: Launch, port: int, token: str) -> None:
-    told = (
+    note = (
         f"Nothing is submitted yet: run {request.ending}, "
         "or `submit` once more if the task asks for nothing."
     )
-    ending, told = shlex.quote(request.ending), shlex.quote(told)
-    script = _SUBMIT.format(port=port, token=token, ending=ending, told=told, folder=FOLDER)
+    script = _SUBMIT.format(
+        port=port,
+        token=token,
+        ending=shlex.quote(request.ending),
+        told=shlex.quote(note),
+        folder=FOLDER,
+    )
     sandbox.write(f"{FOLDER}/bin/submit", script.encode(), mode=0o755)
 
 
@@ -198,12 +207,14 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
 
 def _variables(address: str, token: str) -> dict[str, str]:
     """Return the variables that tell programs where their model and their own folders are."""
-    folders = {f"XDG_{name}_HOME": f"{FOLDER}/{name.lower()}" for name in _XDG}
     return {
         "OPENAI_BASE_URL": address,
         "OPENAI_API_BASE": address,
         "OPENAI_API_KEY": token,
         "ANTHROPIC_BASE_URL": address.removesuffix("/v1"),
         "ANTHROPIC_API_KEY": token,
-        **folders,
+        "XDG_CONFIG_HOME": f"{FOLDER}/config",
+        "XDG_DATA_HOME": f"{FOLDER}/data",
+        "XDG_CACHE_HOME": f"{FOLDER}/cache",
+        "XDG_STATE_HOME": f"{FOLDER}/state",
     }

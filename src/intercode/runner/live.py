@@ -10,7 +10,6 @@ errors in writing them are ignored.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from intercode.runner.reply_cache import file_of
 from intercode.runs.store import from_json, read_inside, to_json
 from intercode.types import Episode, Task, Turn
 
@@ -28,8 +28,7 @@ class LiveTurns(list[Turn]):
 
     def __init__(self, run: Path, task: Task, epoch: int, seed: int) -> None:
         super().__init__()
-        digest = hashlib.sha256(task.id.encode(errors="surrogatepass")).hexdigest()
-        self._path = run / "underway" / f"{digest[:24]}-{epoch}.turns"
+        self._path = file_of(run, task.id, epoch).with_suffix(".turns")
         self._episode = Episode(
             task.id, task.query, (), None, False, None, epoch=epoch, seed=seed, split=task.split
         )

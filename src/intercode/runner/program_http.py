@@ -53,10 +53,10 @@ class Room:
         """Take bytes. Raises `Refused` if fewer are free."""
         with self._lock:
             if count > self._free:
-                why = (
-                    f"the requests of a program together may have {self._size >> 20} MiB at a time"
+                size = self._size >> 20
+                raise Refused(
+                    413, f"the requests of a program together may have {size} MiB at a time"
                 )
-                raise Refused(413, why)
             self._free -= count
 
     def give_back(self, count: int) -> None:

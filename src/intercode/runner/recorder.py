@@ -252,22 +252,23 @@ class Recorder(ThreadingTCPServer):
             if answer.status == 200:
                 self._note(exchange, text, time.perf_counter() - began)
             else:
-                self._note_refusal(exchange, answer.status, text)
+                self.refusal = (
+                    f"{self.model.url}: HTTP {answer.status} for /{exchange.form}: {text:.300}"
+                )
+                if answer.status in _FAULTS or answer.status >= 500:
+                    exchange.fault = ModelError(self.refusal)
         except ModelError as error:
             exchange.fault = error
             raise Refused(502, str(error)) from error
         finally:
             if not exchange.is_answered:
-                self._note_failure(exchange)
+                with self._lock:
+                    self._conversations.end(exchange.conversation, exchange.fault and exchange)
+                    self._failures += 1
         if answer.is_stream:
             connection.end()
         else:
             connection.answer(answer.status, bytes(body), answer.kind)
-
-    def _note_refusal(self, exchange: Exchange, status: int, text: str) -> None:
-        self.refusal = f"{self.model.url}: HTTP {status} for /{exchange.form}: {text:.300}"
-        if status in _FAULTS or status >= 500:
-            exchange.fault = ModelError(self.refusal)
 
     def _note(self, exchange: Exchange, text: str, seconds: float) -> None:
         """Append the turn of a request and its answer, which is kept as it came if it cannot be
@@ -292,11 +293,6 @@ class Recorder(ThreadingTCPServer):
             exchange.is_answered = True
             if is_read:
                 self.answered = exchange
-
-    def _note_failure(self, exchange: Exchange) -> None:
-        with self._lock:
-            self._conversations.end(exchange.conversation, exchange.fault and exchange)
-            self._failures += 1
 
     # -- after the program -------------------------------------------------------------------------
 
@@ -334,11 +330,8 @@ class Recorder(ThreadingTCPServer):
                     sent.clear()
                 else:
                     sent.append(text_of(message.get("content")))
-            self._turns[place] = replace(
-                turn,
-                action="\n".join(call.arguments for call in turn.calls or ()) or turn.reply,
-                observation="\n".join(sent),
-            )
+            action = "\n".join(call.arguments for call in turn.calls or ()) or turn.reply
+            self._turns[place] = replace(turn, action=action, observation="\n".join(sent))
 
 
 def turn_of(messages: Sequence[Message], reply: Reply, seconds: float) -> Turn:

@@ -100,18 +100,20 @@ class ReplyCache:
 
 def open_cache(run: Path, task: str, epoch: int) -> ReplyCache:
     """Return the cache of an episode in a run folder."""
-    return ReplyCache(_file(run, task, epoch))
+    return ReplyCache(file_of(run, task, epoch))
 
 
-def _file(run: Path, task: str, epoch: int) -> Path:
-    # a task's id may be any text
-    return run / "underway" / f"{hashlib.sha256(task.encode()).hexdigest()[:24]}-{epoch}.jsonl"
+def file_of(run: Path, task: str, epoch: int) -> Path:
+    """Return the path of an episode's cache. It has a digest of the task's id, which may be any
+    text."""
+    digest = hashlib.sha256(task.encode(errors="surrogatepass")).hexdigest()
+    return run / "underway" / f"{digest[:24]}-{epoch}.jsonl"
 
 
 def remove_cache(run: Path, task: str, epoch: int) -> None:
     """Remove the cache of a finished episode, if there is one."""
     with storage_faults(run):
-        _file(run, task, epoch).unlink(missing_ok=True)
+        file_of(run, task, epoch).unlink(missing_ok=True)
 
 
 def remove_finished(run: Path, finished: Iterable[tuple[str, int]]) -> None:

@@ -129,12 +129,11 @@ def evaluate(
     """
     tracker = tracker or BudgetTracker()
     run = _Run(make_env, strategy, model, tracker, seed, values, store.path if store else None)
-    done: dict[Key, Episode] = {}
-    played: set[Key] = set()
+    episodes, played = dict[Key, Episode](), set[Key]()
     for episode in store.episodes() if store else ():
         key = episode.task, episode.epoch
         if collect:
-            done[key] = episode
+            episodes[key] = episode
         if is_played(episode, retry_errors=retry_errors):
             played.add(key)
         if _is_finished(episode):
@@ -153,7 +152,7 @@ def evaluate(
 
     def keep(episode: Episode) -> None:
         if collect:
-            done[episode.task, episode.epoch] = episode
+            episodes[episode.task, episode.epoch] = episode
         if store:
             store.append(episode)
             if _is_finished(episode):
@@ -179,7 +178,7 @@ def evaluate(
         raise
     if store:
         remove_finished(store.path, store.finished())
-    return [done[task.id, epoch] for task, epoch in order if (task.id, epoch) in done]
+    return [episodes[task.id, epoch] for task, epoch in order if (task.id, epoch) in episodes]
 
 
 def is_played(episode: Episode, *, retry_errors: bool) -> bool:

@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import Any
 from intercode.errors import UsageError
 from intercode.runs.store import (
     FREE,
+    Config,
     Episodes,
     Key,
     RunStore,
@@ -33,6 +34,7 @@ from intercode.runs.store import (
     stream_run,
 )
 from intercode.runs.trust import may_be_signed
+from intercode.types import Episode
 
 OF_A_SHARD = frozenset({"shard", "shard_tasks"})
 """Settings of a shard's run: its name, and the ids of the whole run's tasks."""
@@ -114,7 +116,15 @@ def merge_runs(
     for name in OF_A_SHARD:
         config.pop(name, None)
     sign = trust or all(may_be_signed(settings) for settings, _ in runs)
-    out = Path(os.path.realpath(out))
+    records = (merged[key][1:] for key in order if key in merged)
+    _write_run(
+        Path(os.path.realpath(out)), config, (episodes[n] for episodes, n in records), sign=sign
+    )
+    return config, [key for key in order if key not in scored]
+
+
+def _write_run(out: Path, config: Config, records: Iterable[Episode], *, sign: bool) -> None:
+    """Write a run next to `out`, and rename it when it is complete."""
     with storage_faults(out):
         if out.exists() and any(out.iterdir()):
             raise UsageError(f"{out} is not empty; choose another folder with --out")
@@ -123,12 +133,9 @@ def merge_runs(
     try:
         whole = draft / "run"  # one folder deeper, so that a search for runs does not find it
         with RunStore.create(whole, config, sign=sign) as store:
-            for key in order:
-                if key in merged:
-                    _, episodes, place = merged[key]
-                    store.append(episodes[place])
+            for episode in records:
+                store.append(episode)
         with storage_faults(out):
             whole.rename(out)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return config, [key for key in order if key not in scored]

@@ -4,7 +4,6 @@ moment."""
 from __future__ import annotations
 
 import atexit
-import itertools
 import json
 import shutil
 import tempfile
@@ -74,33 +73,27 @@ class RunFolder:
         state = covered, self.config.get("planned")
         if state != self._figures[0]:
             rows = self.index.all()
-            self._figures = (
-                state,
-                {
-                    **figures({**self.config, "run": str(self.path)}, rows),
-                    "listed": len(rows),
-                    "damaged": covered[1],
-                },
-            )
+            current = dict(figures({**self.config, "run": str(self.path)}, rows))
+            current |= {"listed": len(rows), "damaged": covered[1]}
+            self._figures = state, current
         return self._figures[1]
 
     def facets(self) -> dict[str, list[tuple[str, int]]]:
         """Return the values of each facet with their numbers of episodes, most frequent first."""
         covered = self.index.covered
         if covered != self._facets[0]:
-            names, counts = ", ".join(FACETS), {name: Counter[str]() for name in FACETS}
-            for row in self.index.rows(
-                f"SELECT {names}, count(*) AS n FROM episodes GROUP BY {names}"
-            ):
-                for name in FACETS:
+            names, facets = ", ".join(FACETS), dict[str, list[tuple[str, int]]]()
+            rows = self.index.rows(f"SELECT {names}, count(*) AS n FROM episodes GROUP BY {names}")
+            for name in FACETS:
+                counts = Counter[str]()
+                for row in rows:
                     if row[name] is not None:
-                        counts[name][str(row[name])] += row["n"]
-                if row["state"] == "ambiguous":  # has failed as well
-                    counts["state"]["failed"] += row["n"]
-            self._facets = (
-                covered,
-                {name: counter.most_common() for name, counter in counts.items() if counter},
-            )
+                        counts[str(row[name])] += row["n"]
+                    if name == "state" and row[name] == "ambiguous":  # has failed as well
+                        counts["failed"] += row["n"]
+                if counts:
+                    facets[name] = counts.most_common()
+            self._facets = covered, facets
         return self._facets[1]
 
     def queries(self, tasks: Sequence[str]) -> dict[str, str]:
@@ -121,7 +114,9 @@ class RunFolder:
     def live(self) -> list[tuple[Episode, float]]:
         """Return the episodes that are being played, with the time of their last change; none if no
         process plays the run."""
-        return sorted(read_live(self.path), key=lambda entry: -entry[1]) if self.is_played else []
+        if not self.is_played:
+            return []
+        return sorted(read_live(self.path), key=lambda entry: -entry[1])
 
     @property
     def is_played(self) -> bool:
@@ -138,10 +133,8 @@ class RunFolder:
     def version(self) -> tuple[object, ...]:
         """Return a value that differs after every change that a page could show."""
         state: list[object] = [self.is_played]
-        for path in (
-            self.path / "episodes.jsonl",
-            *sorted((self.path / "underway").glob("*.turns")),
-        ):
+        paths = sorted((self.path / "underway").glob("*.turns"))
+        for path in [self.path / "episodes.jsonl", *paths]:
             with suppress(OSError):
                 status = path.stat()
                 state += [path.name, status.st_size, status.st_mtime_ns]
@@ -173,9 +166,11 @@ class RunFolders:
                     base = one_line(folder.resolve().name if inner == "." else inner, 255) or "run"
                     if Path(base).name in PARTS and "/" in base:
                         base += "~"
-                    taken = {run.name for run in self._known.values()}
-                    names = itertools.chain([base], (f"{base}~{n}" for n in itertools.count(2)))
-                    name = next(name for name in names if name not in taken)
+                    names = {run.name for run in self._known.values()}
+                    name, number = base, 1
+                    while name in names:
+                        number += 1
+                        name = f"{base}~{number}"
                     self._known[folder] = RunFolder(folder, name, self._data)
                 runs[self._known[folder].name] = self._known[folder]
         return runs

@@ -15,20 +15,19 @@ Config = Mapping[str, Any]
 
 def turn_rows(config: Config, episode: Episode) -> Iterator[Row]:
     """Yield a row for each turn, numbered from 1 as `show` does; `after` 0 is the beginning."""
-    facts = {"query": episode.query, "parts": dict(episode.parts), "ended": episode.ended}
+    facts = {
+        **labels(config, episode),
+        "seed": episode.seed,
+        "query": episode.query,
+        "parts": dict(episode.parts),
+        "ended": episode.ended,
+    }
     for number, turn in enumerate(episode.turns, 1):
         row = asdict(turn)
         usage = row.pop("usage")
-        yield {
-            **labels(config, episode),
-            "seed": episode.seed,
-            **facts,
-            "turn": number,
-            **row,
-            "after": None if turn.after is None else turn.after + 1,
-            **usage,
-            "cost": _cost(config, turn.usage),
-        }
+        if turn.after is not None:
+            row["after"] += 1
+        yield {**facts, "turn": number, **row, **usage, "cost": _cost(config, turn.usage)}
 
 
 def episode_row(config: Config, episode: Episode) -> Row:
@@ -58,10 +57,11 @@ def _cost(config: Config, usage: Usage) -> float | None:
 
 def labels(config: Config, episode: Episode) -> Row:
     """Return what each row says about its run and episode."""
-    run = {key: config.get(key) for key in ("env", "agent", "model")}
-    run["agent"] = split_agent(str(run["agent"]))[0] or run["agent"]
+    agent = config.get("agent")
     return {
-        **run,
+        "env": config.get("env"),
+        "agent": split_agent(str(agent))[0] or agent,
+        "model": config.get("model"),
         "task": episode.task,
         "epoch": episode.epoch,
         "reward": episode.reward,

@@ -63,22 +63,17 @@ def segments_of(turns: Sequence[Turn], places: Sequence[int] | None = None) -> t
     drafts: list[_Draft] = []
     for place, turn in enumerate(turns):
         sample = turn.sample
-        if (
-            (places is not None and place not in places)
-            or sample is None
-            or not sample.prompt_ids
-            or not (sample.token_ids or not drafts)
-        ):
+        if sample is None or (places is not None and place not in places):
             continue
         prompt = sample.prompt_ids
-        prefixes = [
-            earlier
-            for earlier in drafts
-            if len(earlier.ids) <= len(prompt) and tuple(earlier.ids) == prompt[: len(earlier.ids)]
-        ]
-        if prefixes:
-            draft = max(prefixes, key=lambda earlier: len(earlier.ids))
-        else:
+        if not prompt or not (sample.token_ids or not drafts):
+            continue
+        draft: _Draft | None = None
+        for earlier in drafts:
+            length = len(earlier.ids)
+            if tuple(earlier.ids) == prompt[:length] and (not draft or length > len(draft.ids)):
+                draft = earlier
+        if not draft:
             draft = _Draft(prompt, list(prompt))
             drafts.append(draft)
         observed = prompt[len(draft.ids) :]
@@ -87,8 +82,8 @@ def segments_of(turns: Sequence[Turn], places: Sequence[int] | None = None) -> t
         draft.mask += [0] * len(observed) + [1] * len(sample.token_ids)
         draft.logprobs += [*[0.0] * len(observed), *sample.logprobs]
         draft.turns.append(place)
-        sampled_by = [sample.policy_version] * len(sample.token_ids)
-        draft.versions += [*[None] * len(observed), *sampled_by]
+        draft.versions += [None] * len(observed)
+        draft.versions += [sample.policy_version] * len(sample.token_ids)
     return tuple(
         Segment(
             draft.prompt,

@@ -52,14 +52,14 @@ def without_signature(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_signed(settings: Mapping[str, Any]) -> bool:
     """Return whether the settings, as they were read, have the signature of this user."""
-    given = settings.get("signature")
-    if not isinstance(given, str):
+    signature = settings.get("signature")
+    if not isinstance(signature, str):
         return False
     try:
         expected = _signature(settings, _key(make=False))
     except (KeyFault, RecursionError):  # the latter for values nested too deeply
         return False
-    return hmac.compare_digest(given.encode(errors="replace"), expected.encode())
+    return hmac.compare_digest(signature.encode(errors="replace"), expected.encode())
 
 
 def key_fault() -> str | None:
@@ -79,8 +79,8 @@ def _signature(settings: Mapping[str, Any], key: bytes) -> str:
 
 def _key(*, make: bool) -> bytes:
     """Return the user's key. Raises `KeyFault` if there is none that can be used."""
-    if given := os.environ.get(VARIABLE):
-        return given.encode(errors="surrogateescape")
+    if secret := os.environ.get(VARIABLE):
+        return secret.encode(errors="surrogateescape")
     try:
         path = config_folder() / "trust.key"
         if make and not path.exists():

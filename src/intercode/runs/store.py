@@ -681,9 +681,8 @@ def open_inside(run: Path, *names: str, flags: int = os.O_RDONLY) -> int:
     end.
     """
     path = run.joinpath(*names)
-    within = [run.joinpath(*names[:count]) for count in range(1, len(names))]
     try:
-        if any(folder.is_symlink() for folder in within):
+        if any(folder.is_symlink() for folder in path.parents[: len(names) - 1]):
             raise OSError(errno.ELOOP, "a link")
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -30,10 +30,11 @@ def needs_trust(name: str, value: object) -> bool:
         return False
     if name == "data" and value in [entry.name for entry in list_entries()]:
         return False
-    option = all_options().get(name)
-    if option and not option.names:
-        return False
-    plain = option.plain if option else RunOptions.named.get(name, NOTHING)
+    plain = RunOptions.named.get(name, NOTHING)
+    if option := all_options().get(name):
+        if not option.names:
+            return False
+        plain = option.plain
     return not (isinstance(value, str) and re.fullmatch(plain, value))
 
 
@@ -67,18 +68,16 @@ def require_trust(settings: Mapping[str, Any], taken: Mapping[str, Any], *, trus
     loaded = {name: value for name, value in taken.items() if needs_trust(name, value)}
     if not loaded:
         return
-    more = {
-        name: value
-        for name, value in settings_that_need_trust(settings).items()
-        if loaded.get(name) != value
-    }
-    also = f" and so also vouches for {_listed(more)}" if more else ""
-    fault = key_fault()
-    raise UsageError(
+    why = (
         f"{settings['run']} is not signed by you, so nothing that it names is loaded or asked: "
-        f"{_listed(loaded)}. Give these options again, or add --trust, which signs the run{also}"
-        + (f" ({fault})" if fault else "")
+        f"{_listed(loaded)}. Give these options again, or add --trust, which signs the run"
     )
+    rest = settings_that_need_trust(settings)
+    if others := {name: rest[name] for name in rest if loaded.get(name) != rest[name]}:
+        why += f" and so also vouches for {_listed(others)}"
+    if fault := key_fault():
+        why += f" ({fault})"
+    raise UsageError(why)
 
 
 def _listed(named: Mapping[str, Any]) -> str:

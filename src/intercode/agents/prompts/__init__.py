@@ -78,11 +78,11 @@ def load_prompts(form: str, language: Language, *more: str, folder: Path | None 
     `folder` has texts that replace those of the language. Raises `UsageError` if there is no text
     of `form`, and for a world.txt without the places for other texts.
     """
-    folders = [place for place in (folder, language.prompts, SHARED) if place]
     texts = {}
     for name in (*_TEXTS, form, f"{form}.retry", *more):
-        if paths := [path for place in folders if (path := place / f"{name}.txt").is_file()]:
-            texts[name] = paths[0].read_text("utf-8").strip()
+        for place in (SHARED, language.prompts, folder):  # the last that has it counts
+            if place and (path := place / f"{name}.txt").is_file():
+                texts[name] = path.read_text("utf-8").strip()
     if form not in texts:
         raise UsageError(
             f"there is no prompt {form}.txt for actions in {language.name}: write it into the "
