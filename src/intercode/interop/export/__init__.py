@@ -53,8 +53,10 @@ def export_run(
     `StoreError` if the run cannot be read or the output cannot be written.
     """
     target = _format_with(form, as_agent, turns, per)
-    read = load_run if is_recorded(Path(run)) else stream_run
-    config, episodes = read(run)
+    if is_recorded(Path(run)):
+        config, episodes = load_run(run)
+    else:
+        config, episodes = stream_run(run)
     counts = Counter[str]()
     require_trust(config, {"env": config.get("env")} if as_agent else {}, trust=trust)
     chosen = _wanted(config, episodes, target, only)
