@@ -83,6 +83,7 @@ def test_an_agent_that_removes_the_judges_folder_earns_nothing(own: Own) -> None
             env.reset(seed=0)
             env.step(action)
             assert env.step("submit")[1] == reward
+        assert "/work/x" in env.outcomes()["rule"]
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,11 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         return self._valued[1]
 
     def outcomes(self) -> dict[str, Any]:
-        shown = self._ruling.show() if self._ruling else {}
+        shown: dict[str, Any] = {}
+        if self._ruling:
+            shown = self._ruling.show()
+            if rule := self._ruling.score.rule:
+                shown.setdefault("rule", rule)
         files = self.world.files()
         logs = files.services.logs() if files else {}
         return {**shown, "services": logs} if logs else shown
