@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import get_args
 
 from intercode.errors import UsageError, did_you_mean
-from intercode.generate import bash, composed, python, repair, sql
+from intercode.generate import bash, composed, hops, python, repair, sql
 from intercode.generate.draws import Split
 from intercode.generate.families import Family, Question
 from intercode.generate.generation import CARD, PROGRESS, Generation, Plan
@@ -46,6 +46,7 @@ FAMILIES: Mapping[str, Family] = {
         *repair.FAMILIES,
         *sql.FAMILIES,
         *python.FAMILIES,
+        *hops.FAMILIES,
         *composed.FAMILIES,
     )
 }

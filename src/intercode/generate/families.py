@@ -191,11 +191,12 @@ class Family:
     draw: Callable[[Draw, Place], Parameters] = lambda draw, place: {}
     inputs: Callable[[Draw, Question, Parameters], Inputs] | None = None
     tasks_per_place: int = 4
+    ask: Callable[[Draw, Place, int], tuple[Question, str] | str] | None = None
     compose: Callable[..., Any] | None = None
 
     @cached_property
     def questions(self) -> Sequence[Question]:
-        if self.compose:
+        if self.compose or self.ask:
             return []
         questions = read_toml(f"questions/{self.name}")
         return [Question(kind, **fields) for kind, fields in questions.items()]

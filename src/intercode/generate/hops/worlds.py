@@ -113,7 +113,7 @@ class _Rows:
         self.ranks = defaultdict[str, list[str]](list)
         self.key = key_of(table)
         self.first = next((name for name, column in table.columns.items() if column.type), "")
-        self.time = next((name for name, column in table.columns.items() if column.time), "")
+        self.time = table.time
 
     def draw_all(self) -> None:
         types = [column.type for column in self.table.columns.values() if column.type]

@@ -1,0 +1,169 @@
+"""The families bash-questions and sql-questions: places with a world, questions with golds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from intercode.generate.draws import Draw
+from intercode.generate.families import Family, Place, Question
+from intercode.generate.hops.carriers import CARRIERS, Layout, command, draw_layout, files
+from intercode.generate.hops.english import question
+from intercode.generate.hops.schema import DOMAINS, Hop, read_domain
+from intercode.generate.hops.sql import create, select
+from intercode.generate.hops.terms import Term, Walks, World
+from intercode.generate.hops.worlds import draw_world
+
+PER_PLACE = 10
+NEW_DOMAIN, NEW_HOPS = 0.2, 0.4
+"""The parts of the test split that are about a domain, or have a hop or a pair of hops, that
+training does not have."""
+BASH_FORMS = (
+    "The files are in {}.",
+    "Look it up in the files below {}.",
+    "All the records are under {}.",
+)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A world as it is written in one place."""
+
+    world: World
+    layouts: Mapping[str, Layout]
+    walks: Walks
+
+    def convert(self, kind: str, one: str, other: str) -> Hop:
+        """Return the hop from one form of an entity to another: a look-up in its home."""
+        home = self.world.domain.homes[kind]
+        columns = {}
+        for name, column in self.world.domain.tables[home].columns.items():
+            columns[column.form] = name
+        return Hop("form", home, (columns[one],), (), "the", "", columns[other])
+
+
+def _draw(draw: Draw, carriers: list[str]) -> Written:
+    """Return a world with layouts of its tables."""
+    domains = [read_domain(name) for name in DOMAINS]
+    new = draw.split == "test" and draw.random() < NEW_DOMAIN
+    fitting = [domain for domain in domains if domain.held_out == new]
+    world = draw_world(draw, draw.choice(fitting or domains))
+    layouts, taken = dict[str, Layout](), set[str]()
+    for name in world.domain.tables:
+        layouts[name] = draw_layout(draw, world, name, carriers, taken)
+
+    def shows(hop: Hop) -> str:
+        return layouts[hop.table].forms[hop.give]
+
+    return Written(world, layouts, Walks(world, draw, shows, Counter()))
+
+
+def _bash_place(draw: Draw, name: str) -> Place:
+    site = draw.home("srv", name)
+    written = _draw(draw, [*CARRIERS])
+    place = Place(name, facts={"site": site}, data=written)
+    for layout in written.layouts.values():
+        for path, content in files(layout, written.world).items():
+            place.write(path, content)
+    return place
+
+
+def _sql_place(draw: Draw, name: str) -> Place:
+    written, db = _draw(draw, ["sqlite"]), name.replace("-", "_")
+    place = Place(name, facts={"db": db}, data=written)
+    statements = []
+    for layout in written.layouts.values():
+        rows = layout.texts(written.world)
+        statements.append(create(layout.table, layout.file, layout.headers, rows))
+    place.files[f"databases/{db}.sql"] = "".join(draw.shuffled(statements))
+    return place
+
+
+def bash_gold(place: Place, term: Term) -> str:
+    """Return a script with a command for each look-up."""
+    written: Written = place.data
+    world, lines = written.world, [f"cd {place.facts['site']}"]
+    names = dict[Term, str]()
+    counts = Counter[str]()
+
+    def look_up(hop: Hop, variables: list[str], kind: str) -> str:
+        code = command(written.layouts[hop.table], world, hop, variables)
+        counts[kind] += 1
+        name = f"{kind}{counts[kind]}"
+        lines.append(f"{name}=$({code})")
+        return name
+
+    for node in term.nodes:
+        variables = []
+        for place_of, arg in enumerate(node.args):
+            name, kind = names[arg], arg.hop.gives
+            form = written.layouts[arg.hop.table].forms[arg.hop.give]
+            wanted = written.layouts[node.hop.table].forms[node.hop.keys[place_of]]
+            if form != wanted:
+                name = look_up(written.convert(kind, form, wanted), [name], kind)
+            variables.append(name)
+        if node is term:
+            layout = written.layouts[node.hop.table]
+            lines.append(command(layout, world, node.hop, variables))
+        else:
+            names[node] = look_up(node.hop, variables, node.hop.gives)
+    return "\n".join(lines)
+
+
+def sql_gold(place: Place, term: Term) -> str:
+    """Return one nested query."""
+    written: Written = place.data
+    layout, arguments = written.layouts[term.hop.table], []
+    for key, arg in zip(term.hop.keys, term.args, strict=True):
+        inner = f"({sql_gold(place, arg)})"
+        form = written.layouts[arg.hop.table].forms[arg.hop.give]
+        if form != layout.forms[key]:
+            hop = written.convert(arg.hop.gives, form, layout.forms[key])
+            home = written.layouts[hop.table]
+            inner = f"({select(hop, home.table, home.file, home.field, [inner])})"
+        arguments.append(inner)
+    return select(term.hop, layout.table, layout.file, layout.field, arguments)
+
+
+def ask(
+    draw: Draw, place: Place, hops: int, gold: Callable[[Place, Term], str]
+) -> tuple[Question, str] | str:
+    """Return a question about a place and its answer, or the reason why there is none."""
+    written: Written = place.data
+    new = draw.split == "test" and draw.random() < NEW_HOPS
+    walks = replace(written.walks, draw=draw)
+    term = walks.term(hops, new)
+    if term is None:
+        return "no walk of so many hops"
+    text = question(draw, written.world, term)
+    if "site" in place.facts:
+        text = f"{text} {draw.choice(BASH_FORMS).format(place.facts['site'])}"
+    asked = Question(
+        kind="+".join(node.hop.name for node in term.nodes),
+        difficulty=hops,
+        gold=gold(place, term),
+        query=[text],
+        held_out=new or written.world.domain.held_out,
+    )
+    return asked, str(written.world.value(term))
+
+
+FAMILIES = (
+    Family(
+        "bash-questions",
+        "bash",
+        "questions of several look-ups, each needed: logs, tables, JSON, mail, git, archives",
+        place=_bash_place,
+        ask=lambda draw, place, hops: ask(draw, place, hops, bash_gold),
+        tasks_per_place=PER_PLACE,
+    ),
+    Family(
+        "sql-questions",
+        "sql",
+        "questions of several look-ups, each needed: joins and nested queries",
+        place=_sql_place,
+        ask=lambda draw, place, hops: ask(draw, place, hops, sql_gold),
+        tasks_per_place=PER_PLACE,
+    ),
+)
