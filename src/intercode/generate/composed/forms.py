@@ -90,9 +90,7 @@ def _rows(draw: Draw, place: Place, entries: Entries, *, endings: str) -> Parame
     return {"path": path, "column": labels[0]}
 
 
-def _text(
-    draw: Draw, place: Place, entries: Entries, *, form: str, endings: str
-) -> Parameters:
+def _text(draw: Draw, place: Place, entries: Entries, *, form: str, endings: str) -> Parameters:
     """A text with an entry for each instruction, in a style that is the same in all entries."""
     code, task, lead = _labels(draw)
     style = {

@@ -228,7 +228,7 @@ def _repository(layout: Layout, world: World, rows: Sequence[Row]) -> dict[str, 
     """Return a repository with a commit for each row; its body has the columns that are neither the
     author nor the time."""
     time, person = layout.headers[layout.table.time], layout.headers[_person(layout, world)]
-    commits = []
+    commits = list[Commit]()
     for row, cells in zip(world.tables[layout.name], rows, strict=True):
         body = [f"{name}: {cell}" for name, cell in cells.items() if name not in (time, person)]
         message = f"Entry {len(commits) + 1}\n\n" + "\n".join(body)

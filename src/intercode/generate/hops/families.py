@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from intercode.generate.draws import Draw
-from intercode.generate.families import Family, Place, Question
+from intercode.generate.families import KNOWN, NEW_FAMILY, NEW_KIND, Family, Place, Question
 from intercode.generate.hops.carriers import CARRIERS, Layout, command, draw_layout, files
 from intercode.generate.hops.english import question
 from intercode.generate.hops.schema import DOMAINS, Hop, read_domain
@@ -80,6 +81,24 @@ def _sql_place(draw: Draw, name: str) -> Place:
     return place
 
 
+def _keyed(written: Written, node: Term) -> tuple[Hop, list[Hop | None]]:
+    """Return the hop of a term, and for each argument the look-up of the form that it needs: none
+    if it has that form, or if the hop can select by its own form."""
+    hop, needed = node.hop, list[Hop | None]()
+    for place, arg in enumerate(node.args):
+        kind, key = arg.hop.gives, hop.keys[place]
+        form = written.layouts[arg.hop.table].forms[arg.hop.give]
+        wanted = written.layouts[hop.table].forms[key]
+        convert = None
+        if form != wanted:
+            convert = written.convert(kind, form, wanted)
+            if convert.table == hop.table and key == convert.give:
+                keys = (*hop.keys[:place], *convert.keys, *hop.keys[place + 1 :])
+                hop, convert = replace(hop, keys=keys), None
+        needed.append(convert)
+    return hop, needed
+
+
 def bash_gold(place: Place, term: Term) -> str:
     """Return a script with a command for each look-up."""
     written: Written = place.data
@@ -95,41 +114,45 @@ def bash_gold(place: Place, term: Term) -> str:
         return name
 
     for node in term.nodes:
-        variables = []
-        for place_of, arg in enumerate(node.args):
-            name, kind = names[arg], arg.hop.gives
-            form = written.layouts[arg.hop.table].forms[arg.hop.give]
-            wanted = written.layouts[node.hop.table].forms[node.hop.keys[place_of]]
-            if form != wanted:
-                name = look_up(written.convert(kind, form, wanted), [name], kind)
-            variables.append(name)
+        hop, needed = _keyed(written, node)
+        variables = [names[arg] for arg in node.args]
+        for number, convert in enumerate(needed):
+            if convert:
+                kind = node.args[number].hop.gives
+                variables[number] = look_up(convert, [variables[number]], kind)
         if node is term:
-            layout = written.layouts[node.hop.table]
-            lines.append(command(layout, world, node.hop, variables))
+            lines.append(command(written.layouts[hop.table], world, hop, variables))
         else:
-            names[node] = look_up(node.hop, variables, node.hop.gives)
+            names[node] = look_up(hop, variables, hop.gives)
     return "\n".join(lines)
 
 
 def sql_gold(place: Place, term: Term) -> str:
     """Return one nested query."""
     written: Written = place.data
-    layout, arguments = written.layouts[term.hop.table], []
-    for key, arg in zip(term.hop.keys, term.args, strict=True):
+
+    def query(hop: Hop, arguments: list[str]) -> str:
+        layout = written.layouts[hop.table]
+        return select(hop, layout.table, layout.file, layout.field, arguments)
+
+    hop, needed = _keyed(written, term)
+    arguments = []
+    for arg, convert in zip(term.args, needed, strict=True):
         inner = f"({sql_gold(place, arg)})"
-        form = written.layouts[arg.hop.table].forms[arg.hop.give]
-        if form != layout.forms[key]:
-            hop = written.convert(arg.hop.gives, form, layout.forms[key])
-            home = written.layouts[hop.table]
-            inner = f"({select(hop, home.table, home.file, home.field, [inner])})"
+        if convert:
+            inner = f"({query(convert, [inner])})"
         arguments.append(inner)
-    return select(term.hop, layout.table, layout.file, layout.field, arguments)
+    return query(hop, arguments)
 
 
 def ask(
-    draw: Draw, place: Place, hops: int, gold: Callable[[Place, Term], str]
-) -> tuple[Question, str] | str:
-    """Return a question about a place and its answer, or the reason why there is none."""
+    draw: Draw,
+    place: Place,
+    hops: int,
+    gold: Callable[[Place, Term], str],
+    shown: Callable[[Any], str],
+) -> Question | str:
+    """Return a question about a place, or the reason why there is none."""
     written: Written = place.data
     new = draw.split == "test" and draw.random() < NEW_HOPS
     walks = replace(written.walks, draw=draw)
@@ -139,14 +162,30 @@ def ask(
     text = question(draw, written.world, term)
     if "site" in place.facts:
         text = f"{text} {draw.choice(BASH_FORMS).format(place.facts['site'])}"
-    asked = Question(
+    distance = KNOWN
+    if written.world.domain.held_out:
+        distance = NEW_FAMILY
+    elif new:
+        distance = NEW_KIND
+    return Question(
         kind="+".join(node.hop.name for node in term.nodes),
         difficulty=hops,
         gold=gold(place, term),
         query=[text],
-        held_out=new or written.world.domain.held_out,
+        held_out=distance > KNOWN,
+        answer=shown(written.world.value(term)),
+        distance=distance,
     )
-    return asked, str(written.world.value(term))
+
+
+def printed(value: Any) -> str:
+    """Return a part of the text of an outcome that prints a value."""
+    line = f"{value}\n"
+    return f"output={line!r}"
+
+
+def selected(value: Any) -> str:
+    return repr([(value,)])
 
 
 FAMILIES = (
@@ -155,7 +194,7 @@ FAMILIES = (
         "bash",
         "questions of several look-ups, each needed: logs, tables, JSON, mail, git, archives",
         place=_bash_place,
-        ask=lambda draw, place, hops: ask(draw, place, hops, bash_gold),
+        ask=lambda draw, place, hops: ask(draw, place, hops, bash_gold, printed),
         tasks_per_place=PER_PLACE,
     ),
     Family(
@@ -163,7 +202,7 @@ FAMILIES = (
         "sql",
         "questions of several look-ups, each needed: joins and nested queries",
         place=_sql_place,
-        ask=lambda draw, place, hops: ask(draw, place, hops, sql_gold),
+        ask=lambda draw, place, hops: ask(draw, place, hops, sql_gold, selected),
         tasks_per_place=PER_PLACE,
     ),
 )

@@ -71,7 +71,7 @@ finds the login.
     says = ["What is the room number of <0>?", …]
 
 - `where`: COLUMN = VALUE, COLUMN >= VALUE, or COLUMN ^ VALUE (begins with). The values `day` and
-  `month` (of a time) and `any` are drawn, and are <v> in `says`. Only roots and questions have them.
+  `month` (of a time) and `any` are drawn, and are <v> in `says`; steps have none of these.
 - `pick`: `the` (the only one; left out), `most` (the most frequent), `summost` (the one with the
   largest sum of `by`), `latest`, `earliest` (by the column `by`), `sum` (of `by`, no `give`).
 - `says`: at least three wordings; noun phrases are last in them; no dates or values but <v>; the

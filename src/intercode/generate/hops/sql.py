@@ -32,7 +32,9 @@ def create(table: Table, name: str, headers: Mapping[str, str], rows: Sequence[R
             cells += map(int, cell.split(".")) if header in places else [cell]
         lines.append(f"({', '.join(map(_literal, cells))})")
     values = ",\n".join(lines)
-    return f"CREATE TABLE {name} ({', '.join(definitions)});\nINSERT INTO {name} VALUES\n{values};\n"
+    return (
+        f"CREATE TABLE {name} ({', '.join(definitions)});\nINSERT INTO {name} VALUES\n{values};\n"
+    )
 
 
 def _literal(value: Any) -> str:

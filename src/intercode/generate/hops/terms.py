@@ -146,7 +146,7 @@ class World:
             kind = self.domain.type_of(hop.table, column)
             if kind and kind == hop.gives and column not in (hop.give, *hop.keys):
                 yield "another column", replace(hop, give=column)
-            for place, key in enumerate(hop.keys):
+            for place in range(len(hop.keys)):
                 if kind == hop.args[place] and column not in hop.keys:
                     keys = (*hop.keys[:place], column, *hop.keys[place + 1 :])
                     yield "another key", replace(hop, keys=keys)
@@ -316,7 +316,9 @@ class Walks:
             yield before
             return
         for root in self._shuffled(self.world.domain.hops):
-            if not root.args and self._reaches(root.gives, lengths[0] - 1, question.args[len(before)]):
+            if not root.args and self._reaches(
+                root.gives, lengths[0] - 1, question.args[len(before)]
+            ):
                 for closed_root in self._closed(root):
                     term = Term(closed_root)
                     if self._fits(term, before):

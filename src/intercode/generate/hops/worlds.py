@@ -33,7 +33,7 @@ def draw_world(draw: Draw, domain: Domain) -> World:
     for name, type in domain.types.items():
         known[name] = patterns.entities(type.forms, type.count)
     begin = datetime(draw.randint(2019, 2027), draw.randint(1, 12), draw.randint(1, 28))
-    world = World(domain, known, {})
+    tables = dict[str, list[Row]]()
     for name, table in domain.tables.items():
         rows = _Rows(draw, domain, patterns, table, known, begin)
         hops = [hop for hop in domain.hops if hop.table == name]
@@ -42,8 +42,8 @@ def draw_world(draw: Draw, domain: Domain) -> World:
             if hop.pick in ("most", "summost"):
                 rows.add_champions(hop)
         rows.settle(hops)
-        world.tables[name] = rows.rows
-    return world
+        tables[name] = rows.rows
+    return World(domain, known, tables)
 
 
 class _Patterns:
