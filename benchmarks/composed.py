@@ -39,7 +39,7 @@ from intercode.generate import FAMILIES, generate
 from intercode.generate.families import Draw, Place
 from intercode.generate.hops.families import PER_PLACE, bash_gold, sql_gold
 from intercode.generate.hops.schema import read_domain
-from intercode.generate.hops.terms import Hop, Term, World, closed, value
+from intercode.generate.hops.terms import Term, World, closed, value
 from intercode.generate.hops.worlds import draw_world
 from intercode.generate.trial import Trial
 from intercode.runner.run import evaluate
@@ -144,7 +144,7 @@ def executed(tasks: list[tuple[Place, Term]], name: str, rng: random.Random) -> 
                     alternatives.append(other)
             if not alternatives:
                 continue
-            wrong = with_hop(term, node, rng.choice(alternatives))
+            wrong = term.with_hop(node, rng.choice(alternatives))
             text = str(world.value(term))
             if name == "bash-questions":
                 (outcome,) = trial.outcomes(place, [bash_gold(place, wrong)])
@@ -154,13 +154,6 @@ def executed(tasks: list[tuple[Place, Term]], name: str, rng: random.Random) -> 
                     connection.executescript("".join(map(str, place.files.values())))
                     rows = connection.execute(sql_gold(place, wrong)).fetchall()
                     yield [str(cell) for row in rows for cell in row] == [text]
-
-
-def with_hop(term: Term, node: Term, hop: Hop) -> Term:
-    """Return a term in which one node has another hop."""
-    if term is node:
-        return replace(term, hop=hop)
-    return replace(term, args=tuple(with_hop(arg, node, hop) for arg in term.args))
 
 
 def memorised(name: str, hops: int, tasks: list[tuple[Place, Term]]) -> float:

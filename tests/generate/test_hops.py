@@ -70,6 +70,8 @@ def test_a_phrase_has_its_hole_last_and_no_value_of_its_own(domain: Domain) -> N
     for hop in domain.hops:
         assert len({*hop.says}) >= 3, hop.name
         opened = any(test.value in ("day", "month", "any") for test in hop.where)
+        assert bool(hop.args) or (hop.asks and "<v>" not in hop.hidden), hop.name
+        assert bool(hop.asks) == bool(hop.hidden), hop.name
         for text in hop.says:
             assert opened == ("<v>" in text), text
             assert [*map(int, re.findall(r"<(\d)>", text))] == [*range(len(hop.args))], text
@@ -154,7 +156,7 @@ def test_equal_seeds_give_equal_places_and_questions(name: str) -> None:
         place = FAMILIES[name].place(draw, "orion")
         ask = FAMILIES[name].ask
         assert ask
-        return [place.contents(), *(ask(draw, place, hops) for hops in (2, 3, 4, 5))]
+        return [place.contents(), *(ask(draw, place, hops, 0) for hops in (2, 3, 4, 5))]
 
     first, second = drawn(), drawn()
     assert first[0] == second[0]
@@ -167,7 +169,7 @@ def test_a_long_question_has_two_sentences_and_that_refers_to_one_thing() -> Non
     (place,) = places("sql-questions", 1)
     draw, seen = Draw("texts", "train"), 0
     for hops in (2, 3, 5) * 10:
-        question = family.ask(draw, place, hops)
+        question = family.ask(draw, place, hops, 0)
         if isinstance(question, str):
             continue
         (text,) = question.query
@@ -260,17 +262,29 @@ def test_an_alternative_that_is_executed_prints_what_memory_says(tmp_path: Path)
                     wrong = value(world, term, hops={node: other})
                     alike = len(other.keys) == len(node.args) and other.pick in runnable
                     if alike and wrong is not None and (other.keys or other.where):
-                        command = bash_gold(place, swapped(term, node, other))
+                        command = bash_gold(place, term.with_hop(node, other))
                         (outcome,) = trial.outcomes(place, [command])
                         assert outcome.output == f"{wrong}\n"
                         tried += 1
     assert tried > 20
 
 
-def swapped(term: Term, node: Term, hop: Any) -> Term:
-    if term is node:
-        return Term(hop, term.args)
-    return Term(term.hop, tuple(swapped(arg, node, hop) for arg in term.args))
+def test_a_clause_that_a_query_leaves_out_is_told_by_the_user() -> None:
+    family = FAMILIES["sql-questions"]
+    assert family.ask
+    (place,) = places("sql-questions", 1)
+    draw, asked = Draw("asks", "train"), 0
+    for hops in (2, 3, 4) * 4:
+        question = family.ask(draw, place, hops, 1)
+        if isinstance(question, str):
+            continue
+        (facet,) = question.extra["facets"]
+        assert " a certain " in question.query[0]
+        assert facet["reply"].startswith("I mean ")
+        assert "<" not in facet["reply"]
+        assert question.extra["unclarified"] != question.gold
+        asked += 1
+    assert asked > 6
 
 
 @pytest.mark.parametrize(
