@@ -20,8 +20,9 @@ from intercode.errors import UsageError
 from intercode.generate import FAMILIES, generate
 from intercode.generate.draws import Draw, Split
 from intercode.generate.families import Place
-from intercode.generate.hops.carriers import CARRIERS, command, draw_layout, files
+from intercode.generate.hops.carriers import command, files
 from intercode.generate.hops.families import bash_gold
+from intercode.generate.hops.layouts import CARRIERS, draw_layout
 from intercode.generate.hops.schema import DOMAINS, Domain, read_domain
 from intercode.generate.hops.terms import Term, World, closed, is_held_out, value
 from intercode.generate.hops.worlds import draw_world
