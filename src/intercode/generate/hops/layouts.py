@@ -108,8 +108,8 @@ def draw_layout(
             headers[column] = draw.choice(table.columns[column].names.split())
             kind = world.domain.type_of(name, column)
             if kind:
-                own = table.columns[column].form
-                forms[column] = own or draw.choice([*world.domain.types[kind].forms])
+                of_row = table.columns[column].form
+                forms[column] = of_row or draw.choice([*world.domain.types[kind].forms])
         pack, file = draw.choice(carrier.packs.split()), draw.choice(table.names.split())
         path = f"{draw.choice(table.folders.split())}/{file}"
         if pack not in ("parts", "gzparts", "cards"):
@@ -165,7 +165,7 @@ MOST_CODED = 6
 def coded(draw: Draw, world: World, layout: Layout) -> Layout:
     """Return a layout with codes for the values of columns that have few."""
     codes = {}
-    for column, header in layout.headers.items():
+    for column in layout.headers:
         is_text = layout.table.columns[column].value and not layout.table.columns[column].numbers
         values = sorted({row[column] for row in world.tables[layout.name]}) if is_text else []
         if 1 < len(values) <= MOST_CODED:
