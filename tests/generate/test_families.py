@@ -125,6 +125,8 @@ def test_a_task_of_difficulty_3_has_a_place_of_its_own_and_some_show_the_rule(
     family: tuple[str, Path],
 ) -> None:
     name, folder = family
+    if FAMILIES[name].ask:
+        return
     steps = 3 if name in ASKING else 4  # the difficulty of a composed task is its number of steps
     hard = [task for task in records(folder) if task["difficulty"] == steps]
     assert hard or name in ASKING  # of which ten tasks may have none

@@ -23,9 +23,9 @@ NEW_DOMAIN, NEW_HOPS = 0.2, 0.4
 training does not have."""
 LEGENDS = ("codes", "legend", "meanings")
 BASH_FORMS = (
-    "The files are in {}.",
-    "Look it up in the files below {}.",
-    "All the records are under {}.",
+    "The records are in {}.",
+    "Look it up below {}.",
+    "All of it is recorded under {}.",
 )
 
 
