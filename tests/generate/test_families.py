@@ -88,9 +88,10 @@ def test_invented_words_beside_the_answer_do_not_pay(family: tuple[str, Path]) -
         for task in factory.tasks if FAMILIES[name].env == "bash" else ():
             (gold,) = env.run_gold(task).evidence  # type: ignore[misc]
             lines = gold.output.splitlines()
+            word = "fig" if "file" in task.query else "file"  # words of the query may be there
             for wrong in (
                 [f"41 {line}" for line in lines],
-                [*lines, "file"],
+                [*lines, word],
                 [f"{line} 12:30" for line in lines],
             ):
                 said = replace(gold, output="".join(f"{line}\n" for line in wrong))
