@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from intercode.generate.draws import Draw
-from intercode.generate.families import KNOWN, NEW_FAMILY, NEW_KIND, Family, Place, Question
+from intercode.generate.families import FORMS, KNOWN, NEW_FAMILY, NEW_KIND, Family, Place, Question
 from intercode.generate.hops.carriers import command, files
 from intercode.generate.hops.english import in_words, question
 from intercode.generate.hops.layouts import CARRIERS, Layout, coded, draw_layout
@@ -171,7 +171,8 @@ def ask(
     hidden = draw.sample(hidden, asks)
     text = question(draw, written.world, term, hidden)
     if "site" in place.facts:
-        text = f"{text} {draw.choice(BASH_FORMS).format(place.facts['site'])}"
+        where = draw.choice(BASH_FORMS).format(place.facts["site"])
+        text = f"{text} {where} {draw.choice(FORMS['text'])}"
     distance = KNOWN
     if written.world.domain.held_out:
         distance = NEW_FAMILY
