@@ -14,8 +14,8 @@ from kept import needs_bwrap
 
 from intercode.errors import UsageError
 from intercode.generate import FAMILIES, generate
-from intercode.generate.drafts import KNOWN, ONE_CHANGED, TWO_CHANGED, reserved
-from intercode.generate.families import Family, Question
+from intercode.generate.drafts import reserved
+from intercode.generate.families import KNOWN, ONE_CHANGED, TWO_CHANGED, Family, Question
 from intercode.generate.generation import Generation, Plan
 
 SQL = "sql-shop"

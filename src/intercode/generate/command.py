@@ -52,6 +52,12 @@ class Numbers(click.ParamType[tuple[int, ...]]):
     help="Compose each task of N steps (only for composed families; 4 unless given).",
 )
 @click.option(
+    "--hops",
+    type=click.IntRange(2, 6),
+    metavar="N",
+    help="Ask questions of N look-ups (only for families of questions; 2 to 5 unless given).",
+)
+@click.option(
     "--split", type=click.Choice(("train", "test")), help="Generate all N tasks for this split."
 )
 @click.option(

@@ -7,14 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from intercode.generate.draws import Draw, Parameters, Split, Texts
-from intercode.generate.families import FORMS, Family, Place, Question, fill
+from intercode.generate.families import (
+    FORMS,
+    KNOWN,
+    NEW_KIND,
+    ONE_CHANGED,
+    TWO_CHANGED,
+    Family,
+    Place,
+    Question,
+    fill,
+)
 from intercode.generate.mutants import MUTANTS, NORMAL
 
 RULES_SHOWN = 1 / 3
 """The part of the tasks of difficulty 3 whose query shows the rule."""
-KNOWN, ONE_CHANGED, TWO_CHANGED, NEW_KIND, NEW_FAMILY = range(5)
-"""The distances of a task from those of training: the same kind with other names; with one choice,
-or two, that training does not have; another kind; a kind of another family."""
 Record = dict[str, Any]
 
 
@@ -100,8 +107,7 @@ def draft(draw: Draw, family: Family, place: Place, wanted: Wanted, asks: int) -
 
 def composed(family: Family, place: Place, question: Question, split: Split) -> Draft:
     """Return a task that was composed for its place."""
-    distance = NEW_KIND if question.held_out else KNOWN
-    record = _record(family, question, split, distance)
+    record = _record(family, question, split, question.distance)
     _add_place(record, place)
     parameters = {**place.facts, "inputs": ()}
     if family.env == "python":

@@ -158,6 +158,10 @@ class Question:
     """The arguments of calls of a Python function, each a tuple in Python with <parameters>."""
     allows: str = "True"
     """An expression in Python that says of the arguments whether the function takes them."""
+    answer: str = ""
+    """The answer, where it is known before the gold is executed."""
+    distance: int = 0
+    """The distance from training, of a question that is made for one place."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,10 @@ class Omission:
     kinds: Texts = ()
 
 
+Ask = Callable[[Draw, Place, int], Question | str]
+"""Returns a question of so many hops about a place, or the reason why there is none."""
+
+
 @dataclass(frozen=True)
 class Family:
     """Questions about places of one kind, in the file `questions/NAME.toml`.
@@ -181,7 +189,8 @@ class Family:
     of the place. `inputs` returns the first inputs of a Python task's tests from its question and
     parameters. A data folder has one place for every `tasks_per_place` tasks, of which at most one
     has difficulty 3. A family with `compose` has no questions: it returns the
-    `composition.Language` of its tasks, given a function that returns a trial.
+    `composition.Language` of its tasks, given a function that returns a trial. One with `ask` draws
+    questions for a place, see `hops`.
     """
 
     name: str
@@ -191,11 +200,12 @@ class Family:
     draw: Callable[[Draw, Place], Parameters] = lambda draw, place: {}
     inputs: Callable[[Draw, Question, Parameters], Inputs] | None = None
     tasks_per_place: int = 4
+    ask: Ask | None = None
     compose: Callable[..., Any] | None = None
 
     @cached_property
     def questions(self) -> Sequence[Question]:
-        if self.compose:
+        if self.compose or self.ask:
             return []
         questions = read_toml(f"questions/{self.name}")
         return [Question(kind, **fields) for kind, fields in questions.items()]
@@ -229,6 +239,9 @@ class Family:
 
 
 FEWEST_VALUES = 3
+KNOWN, ONE_CHANGED, TWO_CHANGED, NEW_KIND, NEW_FAMILY = range(5)
+"""The distances of a task from those of training: the same kind with other names; with one choice,
+or two, that training does not have; another kind; a kind of another family."""
 FORMS: Mapping[str, Texts] = {
     "": ("",),
     "number": ("Print the number only.", "Print only the number."),

@@ -31,21 +31,20 @@ from intercode import __version__
 from intercode.envs import prepare
 from intercode.errors import UsageError
 from intercode.generate.composition import compose
-from intercode.generate.drafts import (
+from intercode.generate.drafts import Draft, Record, Wanted, composed, draft, reserved
+from intercode.generate.draws import Draw, Split
+from intercode.generate.families import (
     KNOWN,
     NEW_FAMILY,
     NEW_KIND,
     ONE_CHANGED,
     TWO_CHANGED,
-    Draft,
-    Record,
-    Wanted,
-    composed,
-    draft,
-    reserved,
+    Ask,
+    Family,
+    Place,
+    Question,
+    with_placeholders,
 )
-from intercode.generate.draws import Draw, Split
-from intercode.generate.families import Family, Place, Question, with_placeholders
 from intercode.generate.grower import NEUTRAL, grow
 from intercode.generate.judges import SHOWN, bash_judge, fewer, python_judge, sql_judge, write_tests
 from intercode.generate.trial import Trial
@@ -71,6 +70,7 @@ FIRST = {"bash": 16, "sql": 6, "python": 24}
 """The number of changes before any mistake is tried."""
 LADDER = {KNOWN: 0.3, ONE_CHANGED: 0.2, TWO_CHANGED: 0.15, NEW_KIND: 0.25, NEW_FAMILY: 0.1}
 """The parts of the test split, by distance."""
+USUAL_HOPS = (2, 3, 4, 5)
 PROGRESS, CARD, TASKS = "progress.jsonl", "card.json", "tasks.jsonl"
 _GOLD_TRIES = 3
 """The number of times that a gold may run out of time, on a busy machine."""
@@ -85,6 +85,7 @@ class Plan:
     seed: int
     asks: int = 0
     steps: int = 0
+    hops: int = 0
     kinds: Collection[str] = ()
     split: Split | None = None
     difficulty: Collection[int] = ()
@@ -95,6 +96,7 @@ class Plan:
         optional: dict[str, Any] = {
             "asks": self.asks,
             "steps": self.steps,
+            "hops": self.hops,
             "kinds": self.kinds,
             "split": self.split,
             "difficulty": self.difficulty,
@@ -159,7 +161,7 @@ def share_out(plan: Plan, split: Split, beyond: Family | None) -> list[Wanted]:
     """Return the kinds that a split wants. `beyond` is the family of the tasks that are farthest
     from those of training."""
     size = plan.sizes[split]
-    if plan.family.compose:
+    if plan.family.compose or plan.family.ask:
         return [Wanted(None)] * size
     rungs: dict[int, list[Wanted]] = {distance: [] for distance in LADDER}
     for question in plan.able(plan.family):
@@ -365,6 +367,8 @@ class Generation:
         draw = self.plan.draw(unit.number, unit.split)
         if unit.family.compose:
             return self._compose(draw, unit)
+        if unit.family.ask:
+            return self._ask(draw, unit, unit.family.ask)
         work = Work(unit, unit.family.place(draw, unit.site))
         for wanted in unit.wanted:
             for _ in range(DRAWS):
@@ -402,6 +406,22 @@ class Generation:
             if not reason:
                 break
             work.dropped.append((Wanted(None).kind, str(reason)))
+        return work
+
+    def _ask(self, draw: Draw, unit: Unit, ask: Ask) -> Work:
+        """Draw questions that need no mistakes tried: what they ask for is needed."""
+        work = Work(unit, unit.family.place(draw, unit.site))
+        lengths = cycle([self.plan.hops] if self.plan.hops else USUAL_HOPS)
+        for wanted, hops in zip(unit.wanted, lengths, strict=False):
+            for _ in range(DRAWS):
+                asked = ask(draw, work.place, hops)
+                if isinstance(asked, str):
+                    work.dropped.append((wanted.kind, asked))
+                    continue
+                drafted = composed(unit.family, work.place, asked, unit.split)
+                if all(drafted.keys.isdisjoint(other.keys) for other in work.drafts):
+                    work.drafts.append(drafted)
+                    break
         return work
 
     def _try(self, draw: Draw, work: Work, drafted: Draft) -> str:
@@ -478,10 +498,11 @@ class Generation:
             runs = in_envs(factory, factory.tasks, run_gold, self.workers)
         for (work, drafted), run in zip(drafts, runs, strict=True):
             answer = self.plan.family.answer(drafted.gold, run)
-            if answer and not run.faults:
+            right = drafted.question.answer in answer
+            if answer and right and not run.faults:
                 work.answers.append(hashlib.sha256(answer.encode()).hexdigest())
                 continue
-            reason, *_ = (*run.faults, "the gold has no answer")
+            reason, *_ = (*run.faults, "the gold has no answer, or another one")
             work.drafts.remove(drafted)
             work.dropped.append((drafted.question.kind, reason))
 

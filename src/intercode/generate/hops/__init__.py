@@ -8,3 +8,5 @@ carriers.py  a table as a file (CSV, JSON, mail, git, …), and the command that
 sql.py       the same tables as one database, and a term as one nested query
 families.py  the families bash-questions and sql-questions
 """
+
+from intercode.generate.hops.families import FAMILIES as FAMILIES

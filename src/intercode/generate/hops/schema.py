@@ -37,6 +37,7 @@ finds the login.
     host = {form = "name", names = "host"}
     version = {value = "<1-4>.<6-13>.<0-9>", order = "version", names = "version release"}
 
+- `names` are of the form [a-z_]+, and no words of SQL (no `from`, `to`, `order`, `index`).
 - `is`: an entity of a type, in one of its forms, which is drawn for each place. In a table with
   `each`, such a column is a permutation. In one with `times`, each entity occurs about equally
   often, and the first and the last rows (in order of time) are permutations.
@@ -70,7 +71,7 @@ finds the login.
     says = ["What is the room number of <0>?", …]
 
 - `where`: COLUMN = VALUE, COLUMN >= VALUE, or COLUMN ^ VALUE (begins with). The values `day` and
-  `month` (of a time) and `any` are drawn, and are <v> in `says`. Only roots and questions have them.
+  `month` (of a time) and `any` are drawn, and are <v> in `says`; steps have none of these.
 - `pick`: `the` (the only one; left out), `most` (the most frequent), `summost` (the one with the
   largest sum of `by`), `latest`, `earliest` (by the column `by`), `sum` (of `by`, no `give`).
 - `says`: at least three wordings; noun phrases are last in them; no dates or values but <v>; the
@@ -134,6 +135,11 @@ class Table:
     each: str = ""
     times: int = 0
     carriers: str = ""
+
+    @cached_property
+    def time(self) -> str:
+        """The column with the time in whose order rows are, "" if there is none."""
+        return next((name for name, column in self.columns.items() if column.time), "")
 
 
 @dataclass(frozen=True)

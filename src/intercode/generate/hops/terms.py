@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -32,6 +32,8 @@ Row = dict[str, Any]
 Function = Mapping[tuple[Any, ...], Any]
 MOST_OTHERS = 20
 """The largest number of entities of a type that could all stand in the place of one."""
+JOINS = 0.25
+"""The part of the questions of more than three hops that have two arguments."""
 PAIRS = 8
 """One in so many pairs of hops is for the test split only."""
 FEW = 4
@@ -57,23 +59,32 @@ class World:
     domain: Domain
     forms: Mapping[str, Mapping[str, Mapping[str, str]]]
     tables: Mapping[str, list[Row]]
-    functions: dict[Hop, Function] = field(default_factory=dict)
-    alternatives: dict[Hop, list[tuple[str, Hop]]] = field(default_factory=dict)
+    known: dict[Any, Any] = field(default_factory=dict)
+    """Results of the functions below, by their names and arguments."""
+
+    def once(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what a function returns, computed once for equal arguments."""
+        key = function.__name__, *arguments
+        if key not in self.known:
+            self.known[key] = function(*arguments)
+        return self.known[key]
 
     def function(self, hop: Hop) -> Function:
         """Return the values of a hop by its arguments; without those where it has none."""
-        if hop not in self.functions:
-            groups = defaultdict[tuple[Any, ...], list[Row]](list)
-            for row in self.tables[hop.table]:
-                if all(holds(row[test.column], test) for test in hop.where):
-                    groups[tuple([row[key] for key in hop.keys])].append(row)
-            values = {}
-            for arguments, rows in groups.items():
-                value = self._pick(hop, rows)
-                if value not in (None, ""):
-                    values[arguments] = value
-            self.functions[hop] = values
-        return self.functions[hop]
+        values: Function = self.once(self._function, hop)
+        return values
+
+    def _function(self, hop: Hop) -> Function:
+        groups = defaultdict[tuple[Any, ...], list[Row]](list)
+        for row in self.tables[hop.table]:
+            if all(holds(row[test.column], test) for test in hop.where):
+                groups[tuple([row[key] for key in hop.keys])].append(row)
+        values = {}
+        for arguments, rows in groups.items():
+            value = self._pick(hop, rows)
+            if value not in (None, ""):
+                values[arguments] = value
+        return values
 
     def _pick(self, hop: Hop, rows: Sequence[Row]) -> Any:
         """Return what a hop picks from rows, None if that is nothing or a tie."""
@@ -109,11 +120,13 @@ class World:
 
     def others(self, hop: Hop) -> list[tuple[str, Hop]]:
         """Return the alternatives of a hop, with what each has otherwise."""
-        if hop not in self.alternatives:
-            self.alternatives[hop] = [*self._others(hop)]
-        return self.alternatives[hop]
+        others: list[tuple[str, Hop]] = self.once(self._others, hop)
+        return others
 
-    def _others(self, hop: Hop) -> Iterator[tuple[str, Hop]]:
+    def _others(self, hop: Hop) -> list[tuple[str, Hop]]:
+        return [*self._each_other(hop)]
+
+    def _each_other(self, hop: Hop) -> Iterator[tuple[str, Hop]]:
         rows = self.tables[hop.table]
         for place, test in enumerate(hop.where):
             rest = hop.where[:place] + hop.where[place + 1 :]
@@ -133,7 +146,7 @@ class World:
             kind = self.domain.type_of(hop.table, column)
             if kind and kind == hop.gives and column not in (hop.give, *hop.keys):
                 yield "another column", replace(hop, give=column)
-            for place, key in enumerate(hop.keys):
+            for place in range(len(hop.keys)):
                 if kind == hop.args[place] and column not in hop.keys:
                     keys = (*hop.keys[:place], column, *hop.keys[place + 1 :])
                     yield "another key", replace(hop, keys=keys)
@@ -146,6 +159,15 @@ class World:
                 yield "an argument ignored", replace(hop, keys=keys, args=args, pick=pick)
         if hop.pick != "sum":
             yield "the most frequent", replace(hop, keys=(), args=(), where=(), pick="most")
+
+    def closed(self, hop: Hop) -> list[Hop]:
+        return closed(hop, self.tables[hop.table])
+
+    def value(self, term: Term) -> Any:
+        return self.once(self._value, term)
+
+    def _value(self, term: Term) -> Any:
+        return self.function(term.hop).get(tuple(map(self.value, term.args)))
 
     def value_of(self, hop: Hop, arguments: Sequence[Any], right: Hop) -> Any:
         """Return the value of an alternative for the arguments of the hop that is right."""
@@ -180,7 +202,7 @@ class World:
     def needed(self, hop: Hop, place: int, arguments: tuple[Any, ...], before: Hop) -> bool:
         """Return whether a hop has another value for any other entity than its argument."""
         function = self.function(hop)
-        for other in self.candidates(before):
+        for other in self.once(self.candidates, before):
             changed = (*arguments[:place], other, *arguments[place + 1 :])
             if other != arguments[place] and function.get(changed) == function[arguments]:
                 return False
@@ -263,76 +285,92 @@ class Walks:
     """Returns the form in which a hop gives its entity."""
     used: Counter[str] = field(default_factory=Counter)
     tried: int = 0
+    held_out: bool = False
 
     def term(self, hops: int, held_out: bool) -> Term | None:
         """Return a question of so many hops, which has a pair or a hop that is held out, or none;
-        None if there is no such walk."""
-        self.tried = 0
-        questions = [hop for hop in self.world.domain.hops if hop.is_question]
-        for question in self._shuffled(questions):
-            if len(question.args) == 1:
-                chains = self._chains(hops - 1, question.args[0], held_out, ())
-            elif hops > 3:
-                first = self.draw.randint(1, hops - 2)
-                chains = self._two_chains(first, hops - 1 - first, question, held_out)
-            else:
+        None if there is no such walk soon."""
+        self.tried, self.held_out = 0, held_out
+        two = hops > 3 and self.draw.random() < JOINS
+        for question in self._shuffled(hop for hop in self.world.domain.hops if hop.is_question):
+            if len(question.args) != 1 + two:
                 continue
-            for args in chains:
-                for concrete in self._concrete(question):
-                    term = Term(concrete, tuple(term for term, _ in args))
-                    values = tuple(values[-1] for _, values in args)
-                    if self._fits(term, values, held_out) and _has(term, held_out):
+            left = hops - 1
+            lengths = [left]
+            if two:
+                first = self.draw.randint(1, left - 1)
+                lengths = [first, left - first]
+            for args in islice(self._arguments(question, lengths, []), FEW):
+                for closed_question in self._closed(question):
+                    term = Term(closed_question, tuple(args))
+                    if self._fits(term) and _has(term, held_out):
                         self.used.update(node.hop.name for node in term.nodes)
                         return term
         return None
 
-    def _two_chains(self, one: int, two: int, question: Hop, held_out: bool) -> Iterator[Any]:
-        for ((first, values),) in self._chains(one, question.args[0], held_out, ()):
-            names = [node.hop.name for node in first.nodes]
-            for ((second, more),) in self._chains(two, question.args[1], held_out, values):
-                if not {*names} & {node.hop.name for node in second.nodes}:
-                    yield (first, values), (second, more)
-                    break
+    def _arguments(
+        self, question: Hop, lengths: Sequence[int], before: list[Term]
+    ) -> Iterator[list[Term]]:
+        """Yield terms of these lengths for the arguments of a question after those before."""
+        if not lengths:
+            yield before
+            return
+        for root in self._shuffled(self.world.domain.hops):
+            if not root.args and self._reaches(
+                root.gives, lengths[0] - 1, question.args[len(before)]
+            ):
+                for closed_root in self._closed(root):
+                    term = Term(closed_root)
+                    if self._fits(term, before):
+                        goal = question.args[len(before)]
+                        for chain in self._chains(term, lengths[0] - 1, goal, before):
+                            yield from self._arguments(question, lengths[1:], [*before, chain])
+                            break
 
-    def _chains(self, hops: int, gives: str, held_out: bool, taken: Sequence[Any]) -> Iterator[Any]:
-        """Yield chains of so many hops that end in a type, with their values."""
-        if hops == 0:
+    def _chains(self, term: Term, left: int, goal: str, before: list[Term]) -> Iterator[Term]:
+        """Yield terms that go on from a term for so many hops, and end in a type."""
+        if not left:
+            yield term
             return
         for hop in self._shuffled(self.world.domain.hops):
-            if hop.is_question or hop.gives != gives or bool(hop.args) is (hops == 1):
-                continue
-            before: Any = [()]
-            if hop.args:
-                before = islice(self._chains(hops - 1, hop.args[0], held_out, taken), FEW)
-            for args in before:
-                for concrete in self._concrete(hop):
-                    self.tried += 1
-                    if self.tried > MOST_TRIED:
-                        return
-                    term = Term(concrete, tuple(term for term, _ in args))
-                    values = args[0][1] if args else []
-                    if not self._fits(term, tuple(values[-1:]), held_out):
-                        continue
-                    value = self.world.function(concrete)[tuple(values[-1:])]
-                    if value not in values and value not in taken:
-                        yield ((term, [*values, value]),)
+            if hop.args == (term.hop.gives,) and self._reaches(hop.gives, left - 1, goal):
+                self.tried += 1
+                longer = Term(hop, (term,))
+                if self.tried < MOST_TRIED and self._fits(longer, before):
+                    yield from self._chains(longer, left - 1, goal, before)
 
-    def _fits(self, term: Term, arguments: tuple[Any, ...], held_out: bool) -> bool:
-        """Return whether a hop is sound for these arguments and needs each of them."""
-        hop = term.hop
-        if hop.name in [node.hop.name for node in term.nodes[:-1]]:
+    def _reaches(self, start: str, left: int, goal: str) -> bool:
+        """Return whether so many hops can lead from a type to another."""
+        if not left or not start:
+            return start == goal
+        return bool(self.world.once(self._onward, start, left, goal))
+
+    def _onward(self, start: str, left: int, goal: str) -> bool:
+        for hop in self.world.domain.hops:
+            if hop.args == (start,) and self._reaches(hop.gives, left - 1, goal):
+                return True
+        return False
+
+    def _fits(self, term: Term, before: Sequence[Term] = ()) -> bool:
+        """Return whether the last hop of a term is sound and needed for its arguments, and neither
+        it nor its value was used before."""
+        hop, world = term.hop, self.world
+        earlier = term.nodes[:-1]
+        for other in before:
+            earlier += other.nodes
+        if hop.name in [node.hop.name for node in earlier] or (hop.held_out and not self.held_out):
             return False
-        if hop.held_out and not held_out:
-            return False
-        if self.world.sound(hop, arguments) is None:
+        arguments = tuple(world.value(arg) for arg in term.args)
+        result = world.once(world.sound, hop, arguments)
+        if result is None or result in [world.value(node) for node in earlier]:
             return False
         for place, arg in enumerate(term.args):
             same_table = arg.hop.table == hop.table
             if same_table or (self._form(hop) and self._form(hop) == self.shows(arg.hop)):
                 return False
-            if is_held_out(arg.hop, hop) and not held_out:
+            if is_held_out(arg.hop, hop) and not self.held_out:
                 return False
-            if not self.world.needed(hop, place, arguments, arg.hop):
+            if not world.once(world.needed, hop, place, arguments, arg.hop):
                 return False
         return True
 
@@ -341,12 +379,12 @@ class Walks:
         column = self.world.domain.tables[hop.table].columns.get(hop.give)
         return column.form if column else ""
 
-    def _concrete(self, hop: Hop) -> list[Hop]:
+    def _closed(self, hop: Hop) -> list[Hop]:
         """Return the hop with up to four values drawn for its open condition."""
-        hops = closed(hop, self.world.tables[hop.table])
+        hops = self.world.once(self.world.closed, hop)
         return self.draw.sample(hops, min(4, len(hops)))
 
-    def _shuffled(self, hops: Sequence[Hop]) -> list[Hop]:
+    def _shuffled(self, hops: Iterable[Hop]) -> list[Hop]:
         """Return the hops in random order, those first that were used least."""
         return sorted(self.draw.shuffled(hops), key=lambda hop: self.used[hop.name])
 

@@ -33,7 +33,7 @@ def draw_world(draw: Draw, domain: Domain) -> World:
     for name, type in domain.types.items():
         known[name] = patterns.entities(type.forms, type.count)
     begin = datetime(draw.randint(2019, 2027), draw.randint(1, 12), draw.randint(1, 28))
-    world = World(domain, known, {})
+    tables = dict[str, list[Row]]()
     for name, table in domain.tables.items():
         rows = _Rows(draw, domain, patterns, table, known, begin)
         hops = [hop for hop in domain.hops if hop.table == name]
@@ -42,8 +42,8 @@ def draw_world(draw: Draw, domain: Domain) -> World:
             if hop.pick in ("most", "summost"):
                 rows.add_champions(hop)
         rows.settle(hops)
-        world.tables[name] = rows.rows
-    return world
+        tables[name] = rows.rows
+    return World(domain, known, tables)
 
 
 class _Patterns:
@@ -113,7 +113,7 @@ class _Rows:
         self.ranks = defaultdict[str, list[str]](list)
         self.key = key_of(table)
         self.first = next((name for name, column in table.columns.items() if column.type), "")
-        self.time = next((name for name, column in table.columns.items() if column.time), "")
+        self.time = table.time
 
     def draw_all(self) -> None:
         types = [column.type for column in self.table.columns.values() if column.type]
