@@ -56,9 +56,13 @@ def _clear(world: World, cut: Sequence[Term]) -> bool:
 def _phrase(draw: Draw, term: Term, known: Mapping[Term, str]) -> str:
     if term in known:
         return known[term]
-    text = draw.choice(term.hop.says).replace("<v>", _in_words(str(term.hop.value)))
-    for place, arg in enumerate(term.args):
-        text = text.replace(f"<{place}>", _phrase(draw, arg, known))
+    inner = [_phrase(draw, arg, known) for arg in term.args]
+    says = list(term.hop.says)
+    if any("whoever" in phrase for phrase in inner):  # "whoever owns" once is enough
+        says = [text for text in says if "whoever" not in text]
+    text = draw.choice(says).replace("<v>", _in_words(str(term.hop.value)))
+    for place, phrase in enumerate(inner):
+        text = text.replace(f"<{place}>", phrase)
     return text
 
 

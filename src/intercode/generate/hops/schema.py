@@ -75,7 +75,7 @@ finds the login.
 - `pick`: `the` (the only one; left out), `most` (the most frequent), `summost` (the one with the
   largest sum of `by`), `latest`, `earliest` (by the column `by`), `sum` (of `by`, no `give`).
 - `says`: at least three wordings; noun phrases are last in them; no dates or values but <v>; the
-  phrase of a hop begins with "the" or "whoever" and names one thing. Each must be true in any world
+  phrase of a hop begins with "the" (or, not in all wordings, "whoever") and names one thing. Each must be true in any world
   of the domain, and no two hops may have wordings that could mean each other.
 - `held_out = true`: the hop is for the test split only.
 

@@ -36,6 +36,8 @@ JOINS = 0.25
 """The part of the questions of more than three hops that have two arguments."""
 PAIRS = 8
 """One in so many pairs of hops is for the test split only."""
+MOST_TIED = 2
+"""An alternative with a tie of more values than these is a guess."""
 FEW = 4
 """The number of chains that a hop is tried on before another hop is."""
 MOST_TRIED = 600
@@ -70,38 +72,41 @@ class World:
         return self.known[key]
 
     def function(self, hop: Hop) -> Function:
-        """Return the values of a hop by its arguments; without those where it has none."""
+        """Return the values of a hop by its arguments; without those where it has none, or a
+        tie."""
         values: Function = self.once(self._function, hop)
         return values
 
     def _function(self, hop: Hop) -> Function:
+        values = {}
+        for arguments, best in self.once(self._best, hop).items():
+            if len(best) == 1 and best[0] not in (None, ""):
+                values[arguments] = best[0]
+        return values
+
+    def _best(self, hop: Hop) -> dict[tuple[Any, ...], list[Any]]:
+        """Return what a hop picks by its arguments: several values if there is a tie."""
         groups = defaultdict[tuple[Any, ...], list[Row]](list)
         for row in self.tables[hop.table]:
             if all(holds(row[test.column], test) for test in hop.where):
                 groups[tuple([row[key] for key in hop.keys])].append(row)
-        values = {}
-        for arguments, rows in groups.items():
-            value = self._pick(hop, rows)
-            if value not in (None, ""):
-                values[arguments] = value
-        return values
+        return {arguments: self._pick(hop, rows) for arguments, rows in groups.items()}
 
-    def _pick(self, hop: Hop, rows: Sequence[Row]) -> Any:
-        """Return what a hop picks from rows, None if that is nothing or a tie."""
+    def _pick(self, hop: Hop, rows: Sequence[Row]) -> list[Any]:
+        """Return what a hop picks from rows: several values if there is a tie."""
         if hop.pick == "rows":
-            return len(rows)
+            return [len(rows)]
         if hop.pick == "sum":
-            return sum(row[hop.by] for row in rows)
+            return [sum(row[hop.by] for row in rows)]
         values = [row[hop.give] for row in rows]
         if hop.pick in ("first", "last"):
-            return values[-(hop.pick == "last")]
+            return [values[-(hop.pick == "last")]]
         if hop.pick == "the":
-            return values[0] if len({*values}) == 1 else None
+            return [*dict.fromkeys(values)]
         ranking = self._ranking(hop, rows)
         if hop.pick.startswith("second"):
-            return ranking[1][1] if len(ranking) > 1 else None
-        best = {value for score, value in ranking if score == ranking[0][0]}
-        return best.pop() if len(best) == 1 else None
+            ranking = ranking[1:]
+        return [*dict.fromkeys(value for score, value in ranking if score == ranking[0][0])]
 
     def _ranking(self, hop: Hop, rows: Sequence[Row]) -> list[tuple[Any, Any]]:
         """Return scores and values, the best first."""
@@ -169,15 +174,16 @@ class World:
     def _value(self, term: Term) -> Any:
         return self.function(term.hop).get(tuple(map(self.value, term.args)))
 
-    def value_of(self, hop: Hop, arguments: Sequence[Any], right: Hop) -> Any:
+    def value_of(self, hop: Hop, arguments: tuple[Any, ...], right: Hop) -> Any:
         """Return the value of an alternative for the arguments of the hop that is right."""
-        if len(hop.keys) < len(arguments):
-            used = []
-            for key, argument in zip(right.keys, arguments, strict=True):
-                if key in hop.keys:
-                    used.append(argument)
-            arguments = used
-        return self.function(hop).get(tuple(arguments))
+        return self.function(hop).get(self._used(hop, arguments, right))
+
+    def _used(self, hop: Hop, arguments: tuple[Any, ...], right: Hop) -> tuple[Any, ...]:
+        """Return the arguments that an alternative does not ignore."""
+        if len(hop.keys) == len(arguments):
+            return arguments
+        pairs = zip(right.keys, arguments, strict=True)
+        return tuple(argument for key, argument in pairs if key in hop.keys)
 
     def sound(self, hop: Hop, arguments: tuple[Any, ...]) -> Any:
         """Return the value of a hop, None if an alternative or the most telling guess has it."""
@@ -185,7 +191,8 @@ class World:
         if not value or value in arguments:
             return None
         for _, other in self.others(hop):
-            if self.value_of(other, arguments, hop) == value:
+            best = self.once(self._best, other).get(self._used(other, arguments, hop), ())
+            if value in best and len(best) <= MOST_TIED:
                 return None
         return value
 
@@ -265,7 +272,7 @@ def value(
     """Return the value of a term, if some of its nodes have other values, or other hops."""
     if term in values:
         return values[term]
-    arguments = [value(world, arg, values, hops) for arg in term.args]
+    arguments = tuple([value(world, arg, values, hops) for arg in term.args])
     return world.value_of(hops.get(term, term.hop), arguments, term.hop)
 
 
