@@ -37,10 +37,9 @@ from intercode.agents.baselines import gold
 from intercode.envs import prepare
 from intercode.generate import FAMILIES, generate
 from intercode.generate.families import Draw, Place
-from intercode.generate.hops.carriers import picked
 from intercode.generate.hops.families import PER_PLACE, bash_gold, sql_gold
 from intercode.generate.hops.schema import read_domain
-from intercode.generate.hops.terms import Hop, Term, World, closed, value
+from intercode.generate.hops.terms import Term, World, closed, value
 from intercode.generate.hops.worlds import draw_world
 from intercode.generate.trial import Trial
 from intercode.runner.run import evaluate
@@ -48,6 +47,11 @@ from intercode.runner.run import evaluate
 MOST_PAIRS, MOST_NEAREST, MOST_ABOVE, MOST_SECONDS = 0.02, 0.03, 0.03, 0.25
 MOST_MEMORISED = 0.25
 EXECUTED = 200
+RUNNABLE = {
+    "bash-questions": ("the", "most", "summost", "latest", "earliest", "sum", "first", "last"),
+    "sql-questions": ("the", "most", "summost", "latest", "earliest", "sum"),
+}
+"""The picks of alternatives that golds can be written for, where a tie has no value."""
 GUESSES: dict[str, Callable[[list[Any]], Any]] = {
     "the most frequent": lambda cells: Counter(cells).most_common()[0][0],
     "the rarest": lambda cells: Counter(cells).most_common()[-1][0],
@@ -131,15 +135,16 @@ def executed(tasks: list[tuple[Place, Term]], name: str, rng: random.Random) -> 
             node = rng.choice(term.nodes)
             alternatives = []
             for _, other in world.others(node.hop):
-                table = world.domain.tables[other.table]
-                if other.keys and (other.pick == node.hop.pick or picked(other, table)[1]):
+                alike = len(other.keys) == len(node.args) and (other.keys or other.where)
+                if (
+                    alike
+                    and other.pick in RUNNABLE[name]
+                    and value(world, term, hops={node: other})
+                ):
                     alternatives.append(other)
             if not alternatives:
                 continue
-            other = rng.choice(alternatives)
-            if len(other.keys) < len(node.args):
-                continue
-            wrong = with_hop(term, node, other)
+            wrong = term.with_hop(node, rng.choice(alternatives))
             text = str(world.value(term))
             if name == "bash-questions":
                 (outcome,) = trial.outcomes(place, [bash_gold(place, wrong)])
@@ -149,13 +154,6 @@ def executed(tasks: list[tuple[Place, Term]], name: str, rng: random.Random) -> 
                     connection.executescript("".join(map(str, place.files.values())))
                     rows = connection.execute(sql_gold(place, wrong)).fetchall()
                     yield [str(cell) for row in rows for cell in row] == [text]
-
-
-def with_hop(term: Term, node: Term, hop: Hop) -> Term:
-    """Return a term in which one node has another hop."""
-    if term is node:
-        return replace(term, hop=hop)
-    return replace(term, args=tuple(with_hop(arg, node, hop) for arg in term.args))
 
 
 def memorised(name: str, hops: int, tasks: list[tuple[Place, Term]]) -> float:

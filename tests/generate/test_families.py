@@ -32,7 +32,7 @@ N = 10
 
 
 FIRST_OF = {FAMILIES[name].env: name for name in reversed(FAMILIES)}
-ASKING = [name for name, family in FAMILIES.items() if not family.compose]
+ASKING = [name for name, family in FAMILIES.items() if family.questions]
 """The families that have questions."""
 
 

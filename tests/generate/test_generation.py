@@ -133,7 +133,7 @@ def test_one_split_of_some_difficulties_is_drawn_alone_and_again_the_same(tmp_pa
     [
         (SQL, {"split": "dev"}, "no split is named 'dev'; there are train, test"),
         (SQL, {"difficulty": [1, 7]}, "has the difficulty 7; there are 1, 2, 3"),
-        ("sql-composed", {"difficulty": [2]}, "is its number of steps: give steps"),
+        ("python-composed", {"difficulty": [2]}, "is its number of steps: give steps"),
         ("bash-files", {"difficulty": [3], "kinds": ["lines"]}, "fits kinds, difficulty and asks"),
     ],
 )
@@ -171,7 +171,7 @@ def test_steps_are_for_composed_tasks(tmp_path: Path) -> None:
         generate(SQL, n=10, seed=1, out=tmp_path / "data", steps=3)
 
 
-@pytest.mark.parametrize("family", [one for one in FAMILIES.values() if not one.compose])
+@pytest.mark.parametrize("family", [one for one in FAMILIES.values() if one.questions])
 def test_families_have_kinds_at_each_distance(family: Family) -> None:
     known = [question for question in family.questions if not question.held_out]
     near = dict.fromkeys((KNOWN, ONE_CHANGED, TWO_CHANGED), 0)

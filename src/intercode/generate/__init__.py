@@ -181,10 +181,12 @@ def _require_kinds(plan: Plan) -> None:
             f"no question of {family.name} has the difficulty {wrong[0]}; "
             f"there are {', '.join(map(str, levels))}"
         )
+    if plan.asks == 1 and family.ask:
+        return
     if plan.asks and not _kinds(replace(plan, difficulty=()).able(family)):
         able = []
         for other in FAMILIES.values():
-            if any(map(other.omissions, other.questions)):
+            if any(map(other.omissions, other.questions)) or (other.ask and plan.asks == 1):
                 able.append(other.name)
         raise UsageError(
             f"the questions of {family.name} cannot leave out {plan.asks} clauses; "

@@ -108,6 +108,7 @@ def draft(draw: Draw, family: Family, place: Place, wanted: Wanted, asks: int) -
 def composed(family: Family, place: Place, question: Question, split: Split) -> Draft:
     """Return a task that was composed for its place."""
     record = _record(family, question, split, question.distance)
+    record |= question.extra
     _add_place(record, place)
     parameters = {**place.facts, "inputs": ()}
     if family.env == "python":

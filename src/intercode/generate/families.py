@@ -161,6 +161,8 @@ class Question:
     answer: str = ""
     """The answer, where it is known before the gold is executed."""
     distance: int = 0
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of its record."""
     """The distance from training, of a question that is made for one place."""
 
 
@@ -177,8 +179,9 @@ class Omission:
     kinds: Texts = ()
 
 
-Ask = Callable[[Draw, Place, int], Question | str]
-"""Returns a question of so many hops about a place, or the reason why there is none."""
+Ask = Callable[[Draw, Place, int, int], Question | str]
+"""Returns a question of so many hops about a place, whose query leaves out so many clauses, or the
+reason why there is none."""
 
 
 @dataclass(frozen=True)

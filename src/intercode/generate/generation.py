@@ -414,7 +414,7 @@ class Generation:
         lengths = cycle([self.plan.hops] if self.plan.hops else USUAL_HOPS)
         for wanted, hops in zip(unit.wanted, lengths, strict=False):
             for _ in range(DRAWS):
-                asked = ask(draw, work.place, hops)
+                asked = ask(draw, work.place, hops, self.plan.asks)
                 if isinstance(asked, str):
                     work.dropped.append((wanted.kind, asked))
                     continue

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
+from typing import Any
 
 from intercode.generate.draws import Draw
 from intercode.generate.hops.terms import Term, World
@@ -15,9 +17,12 @@ FIRST = ("Take {}.", "Look at {}.", "Consider {}.")
 MONTHS = "January February March April May June July August September October November December"
 
 
-def question(draw: Draw, world: World, term: Term) -> str:
+def question(draw: Draw, world: World, term: Term, hidden: Sequence[Term] = ()) -> str:
     """Return a question. With more than `LONG` hops, or two arguments, some of the inner phrases
-    have a sentence before it: a person would not say all in one."""
+    have a sentence before it: a person would not say all in one. The values of `hidden` hops are
+    left out."""
+    for node in hidden:
+        term = term.with_hop(node, replace(node.hop, says=(node.hop.hidden,)))
     cut = list[Term]()
     if len(term.args) > 1:
         cut = [*term.args]
@@ -60,17 +65,18 @@ def _phrase(draw: Draw, term: Term, known: Mapping[Term, str]) -> str:
     says = list(term.hop.says)
     if any("whoever" in phrase for phrase in inner):  # "whoever owns" once is enough
         says = [text for text in says if "whoever" not in text]
-    text = draw.choice(says).replace("<v>", _in_words(str(term.hop.value)))
+    text = draw.choice(says).replace("<v>", in_words(term.hop.value))
     for place, phrase in enumerate(inner):
         text = text.replace(f"<{place}>", phrase)
     return text
 
 
-def _in_words(value: str) -> str:
+def in_words(value: Any) -> str:
     """Return a date as people write it, or the value."""
-    if re.fullmatch(r"\d{4}-\d\d-\d\d", value):
-        day = date.fromisoformat(value)
+    text = str(value)
+    if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+        day = date.fromisoformat(text)
         return f"{day.day} {MONTHS.split()[day.month - 1]} {day.year}"
-    if re.fullmatch(r"\d{4}-\d\d", value):
-        return f"{MONTHS.split()[int(value[5:]) - 1]} {value[:4]}"
-    return value
+    if re.fullmatch(r"\d{4}-\d\d", text):
+        return f"{MONTHS.split()[int(text[5:]) - 1]} {text[:4]}"
+    return text

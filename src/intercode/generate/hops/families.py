@@ -10,7 +10,7 @@ from typing import Any
 from intercode.generate.draws import Draw
 from intercode.generate.families import KNOWN, NEW_FAMILY, NEW_KIND, Family, Place, Question
 from intercode.generate.hops.carriers import CARRIERS, Layout, command, draw_layout, files
-from intercode.generate.hops.english import question
+from intercode.generate.hops.english import in_words, question
 from intercode.generate.hops.schema import DOMAINS, Hop, read_domain
 from intercode.generate.hops.sql import create, select
 from intercode.generate.hops.terms import Term, Walks, World
@@ -149,6 +149,7 @@ def ask(
     draw: Draw,
     place: Place,
     hops: int,
+    asks: int,
     gold: Callable[[Place, Term], str],
     shown: Callable[[Any], str],
 ) -> Question | str:
@@ -159,7 +160,11 @@ def ask(
     term = walks.term(hops, new)
     if term is None:
         return "no walk of so many hops"
-    text = question(draw, written.world, term)
+    hidden = [node for node in term.nodes if node.hop.hidden]
+    if len(hidden) < asks:
+        return "too few clauses can be left out"
+    hidden = draw.sample(hidden, asks)
+    text = question(draw, written.world, term, hidden)
     if "site" in place.facts:
         text = f"{text} {draw.choice(BASH_FORMS).format(place.facts['site'])}"
     distance = KNOWN
@@ -175,7 +180,27 @@ def ask(
         held_out=distance > KNOWN,
         answer=shown(written.world.value(term)),
         distance=distance,
+        extra=_facets(draw, place, term, hidden, gold),
     )
+
+
+def _facets(
+    draw: Draw, place: Place, term: Term, hidden: list[Term], gold: Callable[[Place, Term], str]
+) -> dict[str, Any]:
+    """Return the fields of a record whose query leaves out the values of some hops, with a gold
+    that guesses them."""
+    world: World = place.data.world
+    facets, guess = [], term
+    for node in hidden:
+        reply = f"I mean {draw.choice(node.hop.says).replace('<v>', in_words(node.hop.value))}."
+        facets.append({"name": node.hop.name, "asks": list(node.hop.asks), "reply": reply})
+        (original,) = [hop for hop in world.domain.hops if hop.name == node.hop.name]
+        others = [hop for hop in world.closed(original) if world.function(hop).get(())]
+        others.remove(node.hop)
+        guess = guess.with_hop(node, draw.choice(others))
+    if not facets:
+        return {}
+    return {"facets": facets, "unclarified": gold(place, guess)}
 
 
 def printed(value: Any) -> str:
@@ -194,7 +219,7 @@ FAMILIES = (
         "bash",
         "questions of several look-ups, each needed: logs, tables, JSON, mail, git, archives",
         place=_bash_place,
-        ask=lambda draw, place, hops: ask(draw, place, hops, bash_gold, printed),
+        ask=lambda draw, place, hops, asks: ask(draw, place, hops, asks, bash_gold, printed),
         tasks_per_place=PER_PLACE,
     ),
     Family(
@@ -202,7 +227,7 @@ FAMILIES = (
         "sql",
         "questions of several look-ups, each needed: joins and nested queries",
         place=_sql_place,
-        ask=lambda draw, place, hops: ask(draw, place, hops, sql_gold, selected),
+        ask=lambda draw, place, hops, asks: ask(draw, place, hops, asks, sql_gold, selected),
         tasks_per_place=PER_PLACE,
     ),
 )

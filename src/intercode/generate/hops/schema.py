@@ -75,8 +75,11 @@ finds the login.
 - `pick`: `the` (the only one; left out), `most` (the most frequent), `summost` (the one with the
   largest sum of `by`), `latest`, `earliest` (by the column `by`), `sum` (of `by`, no `give`).
 - `says`: at least three wordings; noun phrases are last in them; no dates or values but <v>; the
-  phrase of a hop begins with "the" (or, not in all wordings, "whoever") and names one thing. Each must be true in any world
-  of the domain, and no two hops may have wordings that could mean each other.
+  phrase of a hop begins with "the" (or, not in all wordings, "whoever") and names one thing. Each
+  must be true in any world of the domain, and no two hops may have wordings that could mean each
+  other.
+- `hidden`: a wording without <v>, for a query that leaves it out for a user to be asked about;
+  `asks` are the words that ask for it, see `intercode.user`. Roots have both.
 - `held_out = true`: the hop is for the test split only.
 
 A hop is usable only from those entities where it is *sound* (see `terms.py`); how often it is
@@ -164,6 +167,8 @@ class Hop:
     args: tuple[str, ...] = ()
     gives: str = ""
     says: tuple[str, ...] = field(default=(), compare=False)
+    hidden: str = field(default="", compare=False)
+    asks: tuple[str, ...] = field(default=(), compare=False)
     value: Any = field(default="", compare=False)
     """The value that was drawn for its open condition."""
     is_question: bool = False
@@ -248,6 +253,8 @@ def _read_hop(name: str, table: Table, entry: Mapping[str, Any], is_question: bo
         tuple(_type_of(table, key) for key in keys),
         _type_of(table, give) if give else "",
         tuple(entry["says"]),
+        hidden=entry.get("hidden", ""),
+        asks=tuple(entry.get("asks", ())),
         is_question=is_question,
         held_out=entry.get("held_out", False),
     )

@@ -262,6 +262,12 @@ class Term:
             nodes += arg.nodes
         return [*nodes, self]
 
+    def with_hop(self, node: Term, hop: Hop) -> Term:
+        """Return the term in which one of its nodes has another hop."""
+        if self == node:
+            return Term(hop, self.args)
+        return Term(self.hop, tuple(arg.with_hop(node, hop) for arg in self.args))
+
 
 def value(
     world: World,
