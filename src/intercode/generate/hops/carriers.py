@@ -1,12 +1,9 @@
 """Tables as files, and the commands that look one value up in them.
 
-    table ──► layout: carrier, pack, path, order and names of columns, forms of entities
-                │
-                ├──► files      the rows, written
-                └──► command    awk, jq or sqlite3, and a pipe that picks
-
-Each place draws the layouts of its tables anew. `carriers.toml` has the carriers. A carrier suits a
-table whose texts it can separate.
+table ──► layout: carrier, pack, path, order and names of columns, forms of entities
+            │
+            ├──► files      the rows, written
+            └──► command    awk, jq or sqlite3, and a pipe that picks
 """
 
 from __future__ import annotations
@@ -14,156 +11,22 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from intercode.generate.draws import Draw, read_toml
 from intercode.generate.ground import Archive
 from intercode.generate.hops.git import Commit, repository
+from intercode.generate.hops.layouts import Layout, author_of
 from intercode.generate.hops.schema import Hop, Table
-from intercode.generate.hops.sql import create, database, expression, select
+from intercode.generate.hops.sql import create, database, select
 from intercode.generate.hops.terms import Row, World
 
-
-@dataclass(frozen=True)
-class Carrier:
-    reader: str
-    endings: str
-    packs: str
-    separators: Sequence[str] = ("",)
-    begin: str = ""
-    head: str = ""
-    start: str = ""
-    cell: str = ""
-    glue: str = ""
-    end: str = "\n"
-    close: str = ""
-    field: str = ""
-    split: str = ""
-    ready: str = ""
-    filled: bool = False
-    """No cell may be empty."""
-    timed: bool = False
-    """For tables with a time and a person."""
-
-
-CARRIERS = {name: Carrier(**entry) for name, entry in read_toml("hops/carriers").items()}
 PARTS = 4
-MOST_CARDS = 100
 TOP = " | sort | uniq -c | sort -n | tail -n 1 | sed 's/^ *[0-9]* //'"
 TOP_SUM = (
     " | awk -F'\\t' '{n[$2] += $1} END {for (k in n) print n[k] \"\\t\" k}'"
     " | sort -n | tail -n 1 | cut -f 2"
 )
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How a table is written in one place."""
-
-    name: str
-    table: Table
-    carrier: Carrier
-    sep: str
-    pack: str
-    path: str
-    file: str
-    """The name of the file, or of the table in a database."""
-    headers: Mapping[str, str]
-    """The header of each column, in the order of columns."""
-    forms: Mapping[str, str]
-    """The form of the entities in a column."""
-    joint: str
-    """Between a date and a time."""
-
-    def texts(self, world: World) -> list[Row]:
-        """Return the rows as they are written, by the headers of columns."""
-        rows = []
-        for row in world.tables[self.name]:
-            cells = {}
-            for column, header in self.headers.items():
-                kind, cell = world.domain.type_of(self.name, column), row[column]
-                if kind:
-                    cell = world.forms[kind][cell][self.forms[column]]
-                elif self.table.columns[column].is_time:
-                    cell = cell.replace(" ", self.joint)
-                cells[header] = cell
-            rows.append(cells)
-        return rows
-
-    def field(self, column: str) -> str:
-        """Return what stands for a column in commands."""
-        if self.carrier.reader == "sqlite":
-            return expression(self.table, column, self.headers[column])
-        place = [*self.headers].index(column) + 1
-        field = self.carrier.field.replace("<name>", self.headers[column])
-        for part, number in (("<n>", place), ("<n1>", place + 1), ("<n2>", 2 * place)):
-            field = field.replace(part, str(number))
-        return field
-
-
-def draw_layout(
-    draw: Draw, world: World, name: str, carriers: Sequence[str], taken: set[str]
-) -> Layout:
-    """Return a layout that suits a table, at a path that is not taken."""
-    table = world.domain.tables[name]
-    while True:
-        carrier = CARRIERS[draw.choice(table.carriers.split() or carriers)]
-        columns, headers = draw.shuffled(table.columns), {}
-        forms = {}
-        for column in columns:
-            headers[column] = draw.choice(table.columns[column].names.split())
-            kind = world.domain.type_of(name, column)
-            if kind:
-                own = table.columns[column].form
-                forms[column] = own or draw.choice([*world.domain.types[kind].forms])
-        pack, file = draw.choice(carrier.packs.split()), draw.choice(table.names.split())
-        path = f"{draw.choice(table.folders.split())}/{file}"
-        if pack not in ("parts", "gzparts", "cards"):
-            path += draw.choice(carrier.endings.split())
-        layout = Layout(
-            name,
-            table,
-            carrier,
-            draw.choice(carrier.separators),
-            pack,
-            path + {"gz": ".gz", "tar": ".tar.gz"}.get(pack, ""),
-            file,
-            headers,
-            forms,
-            draw.choice(" T"),
-        )
-        fresh = file not in taken and len({*headers.values()}) == len(headers)
-        if fresh and _suits(layout, world):
-            taken.add(file)
-            return layout
-
-
-def _suits(layout: Layout, world: World) -> bool:
-    """Return whether the carrier can hold the texts of a table, so that a command tells them
-    apart."""
-    carrier, table = layout.carrier, layout.table
-    if carrier.timed and not (table.time and _person(layout, world)):
-        return False
-    rows = layout.texts(world)
-    if layout.pack == "cards" and len(rows) > MOST_CARDS:
-        return False
-    if layout.pack in ("parts", "gzparts") and len(rows) < MOST_CARDS // 2:
-        return False
-    cells = [str(cell) for row in rows for cell in row.values()]
-    if layout.sep and any(layout.sep in cell for cell in cells):
-        return False
-    return not carrier.filled or all(cells)
-
-
-def _person(layout: Layout, world: World) -> str:
-    """Return the first column of people, who make commits; "" if there is none."""
-    for column in layout.table.columns:
-        kind = world.domain.type_of(layout.name, column)
-        if kind and "email" in world.domain.types[kind].forms:
-            return column
-    return ""
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -176,7 +39,7 @@ def files(layout: Layout, world: World) -> dict[str, Any]:
         case "git":
             return _repository(layout, world, rows)
         case "plain" if layout.carrier.reader == "sqlite":
-            return {layout.path: database(create(layout.table, layout.file, layout.headers, rows))}
+            return {layout.path: database(create(layout, rows))}
         case "plain":
             return {layout.path: _text(layout, rows)}
         case "gz":
@@ -227,7 +90,7 @@ def _line(layout: Layout, row: Row, widths: Mapping[str, int]) -> str:
 def _repository(layout: Layout, world: World, rows: Sequence[Row]) -> dict[str, Any]:
     """Return a repository with a commit for each row; its body has the columns that are neither the
     author nor the time."""
-    time, person = layout.headers[layout.table.time], layout.headers[_person(layout, world)]
+    time, person = layout.headers[layout.table.time], layout.headers[author_of(layout, world)]
     commits = list[Commit]()
     for row, cells in zip(world.tables[layout.name], rows, strict=True):
         body = [f"{name}: {cell}" for name, cell in cells.items() if name not in (time, person)]
@@ -245,8 +108,7 @@ def command(layout: Layout, world: World, hop: Hop, variables: Sequence[str]) ->
     """Return the command of a hop, whose arguments are in shell variables."""
     if layout.carrier.reader == "sqlite":
         arguments = [f"'${name}'" for name in variables]
-        query = select(hop, layout.table, layout.file, layout.field, arguments)
-        return f'sqlite3 {layout.path} "{query}"'
+        return f'sqlite3 {layout.path} "{select(hop, layout, arguments)}"'
     columns, pipe = picked(hop, layout.table)
     fields = [layout.field(column) for column in columns]
     letters = dict(zip("xy", variables, strict=False))
@@ -317,7 +179,7 @@ def _source(layout: Layout, world: World) -> str:
     """Return a command in which <program> stands for the program that reads the table."""
     match layout.pack:
         case "git":
-            time, person = layout.table.time, _person(layout, world)
+            time, person = layout.table.time, author_of(layout, world)
             form = f"{layout.headers[time]}: %ad%n{layout.headers[person]}: %an%n%b"
             when = f"--date=format:'%Y-%m-%d{layout.joint}%H:%M'"
             return f"git -C {layout.path} log --reverse {when} --format='{form}' | <program>"

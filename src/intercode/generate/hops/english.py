@@ -13,7 +13,7 @@ from intercode.generate.hops.terms import Term, World
 
 LONG = 4
 """The largest number of hops in one sentence."""
-FIRST = ("Take {}.", "Look at {}.", "Consider {}.")
+FIRST = ("Take {}.", "Consider {}.")
 MONTHS = "January February March April May June July August September October November December"
 
 
@@ -28,7 +28,7 @@ def question(draw: Draw, world: World, term: Term, hidden: Sequence[Term] = ()) 
         cut = [*term.args]
     elif len(term.nodes) > LONG:
         cut = [_cut(world, term)]
-    phrases = [_phrase(draw, arg, {}) for arg in cut]
+    phrases = [_phrase(draw, arg, {}, plain=True) for arg in cut]
     nouns = [world.domain.types[arg.hop.gives].noun for arg in cut]
     if not cut:
         return _phrase(draw, term, {})
@@ -58,12 +58,13 @@ def _clear(world: World, cut: Sequence[Term]) -> bool:
     return all(types.count(term.hop.gives) == 1 for term in cut)
 
 
-def _phrase(draw: Draw, term: Term, known: Mapping[Term, str]) -> str:
+def _phrase(draw: Draw, term: Term, known: Mapping[Term, str], *, plain: bool = False) -> str:
+    """Return the phrase of a term; a plain one does not begin with "whoever"."""
     if term in known:
         return known[term]
     inner = [_phrase(draw, arg, known) for arg in term.args]
     says = list(term.hop.says)
-    if any("whoever" in phrase for phrase in inner):  # "whoever owns" once is enough
+    if plain or any("whoever" in phrase for phrase in inner):  # "whoever owns" once is enough
         says = [text for text in says if "whoever" not in text]
     text = draw.choice(says).replace("<v>", in_words(term.hop.value))
     for place, phrase in enumerate(inner):

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from intercode.generate.draws import Draw
-from intercode.generate.families import KNOWN, NEW_FAMILY, NEW_KIND, Family, Place, Question
-from intercode.generate.hops.carriers import CARRIERS, Layout, command, draw_layout, files
+from intercode.generate.families import FORMS, KNOWN, NEW_FAMILY, NEW_KIND, Family, Place, Question
+from intercode.generate.hops.carriers import command, files
 from intercode.generate.hops.english import in_words, question
+from intercode.generate.hops.layouts import CARRIERS, Layout, coded, draw_layout
 from intercode.generate.hops.schema import DOMAINS, Hop, read_domain
-from intercode.generate.hops.sql import create, select
+from intercode.generate.hops.sql import create, legend, select
 from intercode.generate.hops.terms import Term, Walks, World
 from intercode.generate.hops.worlds import draw_world
 
@@ -20,10 +21,11 @@ PER_PLACE = 10
 NEW_DOMAIN, NEW_HOPS = 0.2, 0.4
 """The parts of the test split that are about a domain, or have a hop or a pair of hops, that
 training does not have."""
+LEGENDS = ("codes", "legend", "meanings")
 BASH_FORMS = (
-    "The files are in {}.",
-    "Look it up in the files below {}.",
-    "All the records are under {}.",
+    "The records are in {}.",
+    "Look it up below {}.",
+    "All of it is recorded under {}.",
 )
 
 
@@ -72,11 +74,15 @@ def _bash_place(draw: Draw, name: str) -> Place:
 
 def _sql_place(draw: Draw, name: str) -> Place:
     written, db = _draw(draw, ["sqlite"]), name.replace("-", "_")
-    place = Place(name, facts={"db": db}, data=written)
-    statements = []
-    for layout in written.layouts.values():
-        rows = layout.texts(written.world)
-        statements.append(create(layout.table, layout.file, layout.headers, rows))
+    layouts = {}
+    for table, layout in written.layouts.items():
+        layouts[table] = coded(draw, written.world, layout)
+    place = Place(name, facts={"db": db}, data=replace(written, layouts=layouts))
+    statements = list[str]()
+    if any(layout.codes for layout in layouts.values()):
+        statements.append(legend([*layouts.values()], draw.choice(LEGENDS)))
+    for layout in layouts.values():
+        statements.append(create(layout, layout.texts(written.world)))
     place.files[f"databases/{db}.sql"] = "".join(draw.shuffled(statements))
     return place
 
@@ -132,8 +138,7 @@ def sql_gold(place: Place, term: Term) -> str:
     written: Written = place.data
 
     def query(hop: Hop, arguments: list[str]) -> str:
-        layout = written.layouts[hop.table]
-        return select(hop, layout.table, layout.file, layout.field, arguments)
+        return select(hop, written.layouts[hop.table], arguments)
 
     hop, needed = _keyed(written, term)
     arguments = []
@@ -166,7 +171,8 @@ def ask(
     hidden = draw.sample(hidden, asks)
     text = question(draw, written.world, term, hidden)
     if "site" in place.facts:
-        text = f"{text} {draw.choice(BASH_FORMS).format(place.facts['site'])}"
+        where = draw.choice(BASH_FORMS).format(place.facts["site"])
+        text = f"{text} {where} {draw.choice(FORMS['text'])}"
     distance = KNOWN
     if written.world.domain.held_out:
         distance = NEW_FAMILY

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from intercode.generate.hops.schema import Hop, Table
+from intercode.generate.hops.layouts import PARTS_OF_VERSION, Layout
+from intercode.generate.hops.schema import Hop
 from intercode.generate.hops.terms import Row
 
-PARTS = ("major", "minor", "patch")
-"""The columns of a version."""
 
-
-def create(table: Table, name: str, headers: Mapping[str, str], rows: Sequence[Row]) -> str:
+def create(layout: Layout, rows: Sequence[Row]) -> str:
     """Return the statements that create a table with rows."""
+    table, name = layout.table, layout.file
     definitions, places = [], []
-    for column, header in headers.items():
+    for column, header in layout.headers.items():
         if table.columns[column].order == "version":
-            definitions += [f"{part} INTEGER" for part in PARTS]
+            definitions += [f"{part} INTEGER" for part in PARTS_OF_VERSION]
             places.append(header)
         elif table.columns[column].numbers:
             definitions.append(f"{header} INTEGER")
@@ -43,13 +42,6 @@ def _literal(value: Any) -> str:
     return str(value) if isinstance(value, int) else f"'{value}'"
 
 
-def expression(table: Table, column: str, header: str) -> str:
-    """Return what stands for a column in queries."""
-    if table.columns[column].order == "version":
-        return " || '.' || ".join(PARTS)
-    return header
-
-
 def database(script: str) -> bytes:
     """Return the bytes of a database, without the version of the library that wrote it."""
     with closing(sqlite3.connect(":memory:")) as connection:
@@ -59,10 +51,9 @@ def database(script: str) -> bytes:
     return bytes(written)
 
 
-def select(
-    hop: Hop, table: Table, name: str, field: Callable[[str], str], arguments: Sequence[str]
-) -> str:
+def select(hop: Hop, layout: Layout, arguments: Sequence[str]) -> str:
     """Return the query of a hop for arguments that are expressions."""
+    table, name, field = layout.table, layout.file, layout.field
     tests = []
     for key, argument in zip(hop.keys, arguments, strict=True):
         tests.append(f"{field(key)} = {argument}")
@@ -70,7 +61,9 @@ def select(
         if test.op == "^":
             tests.append(f"{field(test.column)} LIKE '{test.value}%'")
         else:
-            tests.append(f"{field(test.column)} {test.op} {_literal(test.value)}")
+            tests.append(
+                f"{field(test.column)} {test.op} {_literal(layout.code(test.column, test.value))}"
+            )
     shown, order = "", ""
     if hop.give:
         shown = field(hop.give)
@@ -84,7 +77,7 @@ def select(
         case "latest" | "earliest":
             by = [field(hop.by)]
             if table.columns[hop.by].order == "version":
-                by = [*PARTS]
+                by = [*PARTS_OF_VERSION]
             if hop.pick == "latest":
                 by = [f"{column} DESC" for column in by]
             order = f" ORDER BY {', '.join(by)} LIMIT 1"
@@ -92,3 +85,16 @@ def select(
     if tests:
         where = f" WHERE {' AND '.join(tests)}"
     return f"SELECT {shown} FROM {name}{where}{order}"
+
+
+def legend(layouts: Sequence[Layout], name: str) -> str:
+    """Return the statements that create a table with the meanings of codes."""
+    rows = []
+    for layout in layouts:
+        for column, codes in layout.codes.items():
+            for value, code in codes.items():
+                cells = layout.file, layout.headers[column], code, value
+                rows.append(f"({', '.join(map(_literal, cells))})")
+    header = "table_name TEXT, column_name TEXT, code TEXT, meaning TEXT"
+    values = ",\n".join(rows)
+    return f"CREATE TABLE {name} ({header});\nINSERT INTO {name} VALUES\n{values};\n"
