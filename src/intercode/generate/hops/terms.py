@@ -26,7 +26,7 @@ from itertools import islice
 from typing import Any
 
 from intercode.generate.draws import Draw, without
-from intercode.generate.hops.schema import OPEN, Condition, Domain, Hop
+from intercode.generate.hops.schema import OPEN, Condition, Domain, Hop, key_of
 
 Row = dict[str, Any]
 Function = Mapping[tuple[Any, ...], Any]
@@ -145,6 +145,8 @@ class World:
             picks = without(picks, ("first", "last"))
         if hop.by and not columns[hop.by].order:
             picks = without(picks, ("as text",))
+        if hop.give == key_of(self.domain.tables[hop.table]):  # each occurs once
+            picks = without(picks, ("most",))
         for pick in picks:
             yield "another pick", replace(hop, pick=pick)
         for column in columns:

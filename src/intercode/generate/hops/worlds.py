@@ -254,18 +254,23 @@ class _Rows:
         """Add rows that pass the tests `clear`, until an entity leads among those that pass the
         other tests."""
         tally = Counter[Any]()
-        for row in self.rows:
-            same = all(row[key] == value for key, value in argument.items())
-            if same and all(holds(row[test.column], test) for test in tests):
+        passing = self._passing(tests)
+        for row in passing:
+            if all(row[key] == value for key, value in argument.items()):
                 tally[row[hop.give]] += self._weight(hop, row)
         others = max([count for name, count in tally.items() if name != champion] or [0])
         lead = LEAD
         if hop.pick == "summost":
             lead = others // 20 + 1
+        alike = self._passing(clear) or self.rows
+        large = sorted(self._weight(hop, row) for row in alike)[-len(alike) // 10 :]
         for _ in range(MOST_ADDED):
             if tally[champion] >= others + lead:
                 break
-            row = self._passing({**argument, hop.give: champion}, clear)
+            row, like = self._row({**argument, hop.give: champion}), self.draw.choice(alike)
+            row |= {test.column: like[test.column] for test in clear}
+            if hop.pick == "summost":  # few large numbers, or the champion would also be the most
+                row[hop.by] = self.draw.choice(large)
             self.rows.append(row)
             tally[champion] += self._weight(hop, row)
 
@@ -273,17 +278,12 @@ class _Rows:
         weight: int = row[hop.by] if hop.pick == "summost" else 1
         return weight
 
-    def _passing(self, given: Row, tests: Sequence[Condition]) -> Row:
-        """Return a row that passes the tests: other values are taken from a row that does."""
+    def _passing(self, tests: Sequence[Condition]) -> list[Row]:
         passing = []
         for row in self.rows:
             if all(holds(row[test.column], test) for test in tests):
                 passing.append(row)
-        like = self.draw.choice(passing or self.rows)
-        row = self._row(given)
-        for test in tests:
-            row[test.column] = like[test.column]
-        return row
+        return passing
 
     # -- winners -----------------------------------------------------------------------------------
 
