@@ -227,7 +227,7 @@ def test_a_command_finds_in_each_carrier_what_memory_says(name: str, tmp_path: P
 
 def test_places_differ_in_the_carrier_and_path_of_each_table() -> None:
     ways: dict[str, set[tuple[str, str]]] = {}
-    for place in places("bash-questions", 12):
+    for place in places("bash-questions", 24):
         for name, layout in place.data.layouts.items():
             ways.setdefault(name, set()).add((layout.carrier.split, layout.path))
     assert min(map(len, ways.values())) > 8

@@ -97,7 +97,7 @@ from typing import Any
 
 from intercode.generate.draws import read_toml, word_lists
 
-DOMAINS = ("operations",)
+DOMAINS = ("operations", "shop", "research")
 _CONDITION = re.compile(r"(\w+) (=|>=|\^) (.+)")
 OPEN = ("any", "day", "month")
 """Values of conditions that are drawn."""
