@@ -25,7 +25,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ from intercode.generate import FAMILIES, generate
 from intercode.generate.families import Draw, Place
 from intercode.generate.hops.families import PER_PLACE, bash_gold, sql_gold
 from intercode.generate.hops.schema import read_domain
-from intercode.generate.hops.terms import Term, World, closed, value
+from intercode.generate.hops.terms import Hop, Term, World, closed, value
 from intercode.generate.hops.worlds import draw_world
 from intercode.generate.trial import Trial
 from intercode.runner.run import evaluate
@@ -156,31 +156,30 @@ def executed(tasks: list[tuple[Place, Term]], name: str, rng: random.Random) -> 
                     yield [str(cell) for row in rows for cell in row] == [text]
 
 
-def memorised(name: str, hops: int, tasks: list[tuple[Place, Term]]) -> float:
-    """Return the part of the tasks that the most frequent commands of each hop in the other places
-    solve."""
-    write = {"bash-questions": bash_gold, "sql-questions": sql_gold}[name]
-    known: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
-
-    def single(place: Place, node: Term) -> str:
-        bare = replace(node, hop=replace(node.hop, where=(), value=""))
-        text = write(place, bare)
-        return text.replace(str(place.facts.get("site")), "")
-
+def memorised(tasks: list[tuple[Place, Term]]) -> int:
+    """Return the number of tasks of which every hop is answered by the way in which most other
+    places answer it: the carrier, its pack and path, and what stands for its columns."""
+    ways: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
     for place, term in tasks:
-        known[chain_of(term)][single(place, term), place.name] += 1
+        for node in term.nodes:
+            ways[node.hop.name][place.name, *way_of(place, node.hop)] += 1
     solved = 0
     for place, term in tasks:
-        others = Counter[str]()
-        for (text, where), count in known[chain_of(term)].items():
-            if where != place.name:
-                others[text] += count
-        solved += bool(others) and others.most_common(1)[0][0] == single(place, term)
-    return solved / len(tasks)
+        known = []
+        for node in term.nodes:
+            others = Counter[tuple[str, ...]]()
+            for (name, *way), count in ways[node.hop.name].items():
+                if name != place.name:
+                    others[tuple(way)] += count
+            known.append(bool(others) and others.most_common(1)[0][0] == way_of(place, node.hop))
+        solved += all(known)
+    return solved
 
 
-def chain_of(term: Term) -> str:
-    return " ".join(node.hop.name for node in term.nodes)
+def way_of(place: Place, hop: Hop) -> tuple[str, ...]:
+    layout = place.data.layouts[hop.table]
+    columns = [column for column in (*hop.keys, hop.by, hop.give) if column]
+    return (layout.pack, layout.path, layout.carrier.split, *map(layout.field, columns))
 
 
 def cpu() -> float:
@@ -207,7 +206,7 @@ def rows(name: str, hops: int, n: int, seed: int) -> Iterator[Row]:
         yield Row(
             f"{label}: guess {guess}", figures.hits[guess], tries, chance + MOST_ABOVE, unit=""
         )
-    yield Row(f"{label}: memorised", memorised(name, hops, tasks), 1, MOST_MEMORISED, unit="")
+    yield Row(f"{label}: memorised", memorised(tasks), len(tasks), MOST_MEMORISED, unit="")
     yield Row(f"{label}: chains", len(figures.chains), figures.drafts, unit="")
     yield Row(f"{label}: walks without a task", figures.lost, n + figures.lost, unit="")
     begin = cpu()
