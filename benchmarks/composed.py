@@ -9,7 +9,6 @@
     memorised        the most frequent command of each hop in other places, used in a new place
     gold, noop       all golds succeed, and doing nothing never does
     nearest          at most 3 % of the tasks of four hops
-    reader           a solver with all relations and layouts, by number of hops
 
 `python benchmarks/composed.py [--json] [--n N] [--seed N] [--hops 2,3,4,5] [LANGUAGE …]`; exit
 status 1 if a bound is missed. `--domain DOMAIN` prints how often each of its hops is sound instead.
