@@ -15,6 +15,7 @@ of composed tasks makes tasks of so many steps.
 
     families.py     the parts of a family; bash.py, repair.py, sql.py, python.py define them, and
                     questions/ contains what they ask
+    ladder.py       what the test split reserves
     generation.py   a data folder, unit by unit      drafts.py    one task before it is kept
     grower.py       growth                           ground.py    what grows
     mutants.py      mistakes                         judges.py    what a mistake is refused by
@@ -56,10 +57,11 @@ _USUAL_STEPS = 4
 
 @dataclass(frozen=True)
 class Generated:
-    """The number of tasks by split, and by kind those kept and the drafts dropped, with the reasons
-    why."""
+    """The number of tasks by split and by family, and by kind those kept and the drafts dropped,
+    with the reasons why."""
 
     splits: Mapping[str, int]
+    families: Mapping[str, int]
     kept: Mapping[str, int]
     dropped: Mapping[str, Mapping[str, int]]
 
@@ -104,7 +106,8 @@ def generate(
     dropped.
 
     Solutions are executed in `workers` sandboxes at once (None: one for each processor), which
-    changes no byte. `asks` is the number of clauses that each query leaves out for the user to be
+    changes no byte. A tenth of the test split are tasks of another family of the same environment,
+    for comparison. `asks` is the number of clauses that each query leaves out for the user to be
     asked about. `steps` (2 to 8, by default 4) is for families of composed tasks. With `kinds`,
     only tasks of these kinds are made, and the test split has them too. With `split`, all `n` tasks
     are of that split; with `difficulty`, of these difficulties. `resume` goes on with a generation
@@ -140,7 +143,8 @@ def generate(
     workers = workers or len(os.sched_getaffinity(0))
     generation = Generation(plan, out, workers, on_task, _beyond(family))
     generation.run()
-    return Generated(generation.splits, generation.kinds, generation.dropped)
+    splits, families = generation.splits, generation.families
+    return Generated(splits, families, generation.kinds, generation.dropped)
 
 
 def _require_new(out: Path, resume: bool) -> None:

@@ -88,6 +88,9 @@ def data_generate(
         )
     splits = [f"{count} tasks of the split {split}" for split, count in generated.splits.items()]
     click.echo(f"{out}: {', '.join(splits)}")
+    for other, count in generated.families.items():
+        if other != family:
+            click.echo(f"{count} test tasks are of another family, {other}, and have distance 4")
     yields = [f"{kind} {part:.0%}" for kind, part in generated.yields().items()]
     click.echo(f"kept of what was drawn: {', '.join(yields)}")
     for kind, mistake in generated.unrefuted().items():

@@ -6,25 +6,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from intercode.generate.draws import Draw, Parameters, Split, Texts
+from intercode.generate.draws import Draw, Parameters, Split, Texts, without
 from intercode.generate.families import FORMS, Family, Place, Question, fill
+from intercode.generate.ladder import KNOWN, NEW_KIND, reserved, rungs
 from intercode.generate.mutants import MUTANTS, NORMAL
 
 RULES_SHOWN = 1 / 3
 """The part of the tasks of difficulty 3 whose query shows the rule."""
-KNOWN, ONE_CHANGED, TWO_CHANGED, NEW_KIND, NEW_FAMILY = range(5)
-"""The distances of a task from those of training: the same kind with other names; with one choice,
-or two, that training does not have; another kind; a kind of another family."""
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A kind of task that is wanted: a question, and the number of choices that training does not
-    have. No question: one that is composed for its place."""
+    """A kind of task that is wanted: a question, and a rung of the ladder. No question: one that is
+    composed for its place."""
 
     question: Question | None
-    distance: int = KNOWN
+    rung: str = KNOWN
 
     @property
     def kind(self) -> str:
@@ -32,7 +30,7 @@ class Wanted:
 
     @property
     def label(self) -> str:
-        return f"{self.kind} {self.distance}"
+        return f"{self.kind} {self.rung}"
 
 
 @dataclass(frozen=True)
@@ -55,10 +53,10 @@ class Draft:
 def draft(draw: Draw, family: Family, place: Place, wanted: Wanted, asks: int) -> Draft:
     """Return a task about a place. `asks` clauses are left out of its query; its `unclarified` is
     the gold with the first value of each."""
-    question, distance = wanted.question, wanted.distance
+    question = wanted.question
     assert question
     parameters = {**place.facts, **family.draw(draw, place)}
-    drawn, changed = _choose(draw, question, distance)
+    drawn, changed = _choose(draw, family, question, wanted.rung)
     words, code, wrong = dict(parameters), dict(parameters), Parameters()
     for name, texts in drawn.items():
         words[name], code[name], *mistake = [fill(text, parameters) for text in texts]
@@ -83,7 +81,7 @@ def draft(draw: Draw, family: Family, place: Place, wanted: Wanted, asks: int) -
                 guesses.append(fill(question.gold, other))
     query, gold = fill(" ".join(filter(None, sentences)), words), fill(question.gold, code)
     shown = question.difficulty == 3 and draw.random() < RULES_SHOWN
-    record = _record(family, question, draw.split, distance)
+    record = _record(family, question, draw.split, wanted.rung)
     record |= {"query": query, "gold": gold, "kind": "/".join((question.kind, *changed))}
     if shown:
         record["query"] += f"\n\n{place.rules.strip()}"
@@ -100,8 +98,7 @@ def draft(draw: Draw, family: Family, place: Place, wanted: Wanted, asks: int) -
 
 def composed(family: Family, place: Place, question: Question, split: Split) -> Draft:
     """Return a task that was composed for its place."""
-    distance = NEW_KIND if question.held_out else KNOWN
-    record = _record(family, question, split, distance)
+    record = _record(family, question, split, NEW_KIND if question.held_out else KNOWN)
     _add_place(record, place)
     parameters = {**place.facts, "inputs": ()}
     if family.env == "python":
@@ -110,7 +107,7 @@ def composed(family: Family, place: Place, question: Question, split: Split) -> 
     return Draft(Wanted(None).label, record, question, parameters, question.wrong, keys)
 
 
-def _record(family: Family, question: Question, split: Split, distance: int) -> Record:
+def _record(family: Family, question: Question, split: Split, rung: str) -> Record:
     record: Record = {
         "query": question.query[0],
         "gold": question.gold,
@@ -120,8 +117,8 @@ def _record(family: Family, question: Question, split: Split, distance: int) -> 
         "kind": question.kind,
     }
     if split == "test":
-        record["distance"] = distance
-        if distance >= NEW_KIND:
+        record |= {"distance": int(rung[0]), "rung": rung}
+        if rung >= NEW_KIND:
             record["held_out"] = True
     return record
 
@@ -132,28 +129,20 @@ def _add_place(record: Record, place: Place) -> None:
         record["db"] = place.facts["db"]
 
 
-def reserved(question: Question) -> list[str]:
-    """Return the choices of which the last value occurs in the test split alone: those with three
-    or more."""
-    return [name for name, values in question.choices.items() if len(values) > 2]
-
-
-def _choose(draw: Draw, question: Question, distance: int) -> tuple[dict[str, Texts], list[str]]:
-    """Return a value for each choice, and the names of those that have a value which training does
-    not have."""
-    names = reserved(question)
-    new = []
-    if distance in (ONE_CHANGED, TWO_CHANGED):
-        new = draw.sample(names, distance)
+def _choose(
+    draw: Draw, family: Family, question: Question, rung: str
+) -> tuple[dict[str, Texts], list[str]]:
+    """Return a value for each choice, and the names of those that have a reserved one."""
+    values = reserved(family).get(question.kind, {})
+    changed = draw.choice(rungs(values)[rung]) if rung < NEW_KIND else ()
     chosen = {}
-    for name, values in question.choices.items():
-        if name in new:
-            chosen[name] = values[-1]
-        elif name in names:
-            chosen[name] = draw.choice(values[:-1])
+    for name, all_values in question.choices.items():
+        if name in changed:
+            chosen[name] = values[name].value
         else:
-            chosen[name] = draw.choice(values)
-    return chosen, sorted(new)
+            own = [values[name].value] if name in values else []
+            chosen[name] = draw.choice(without(all_values, own))
+    return chosen, sorted(changed)
 
 
 def mistakes(

@@ -4,8 +4,8 @@
             │                             questions use
             └─► Question, Question, …     phrasings and a gold, each with <parameters>
 
-Questions that are `held_out` occur in the test split alone, and so does the last of three or more
-values of a choice.
+Questions that are `held_out` occur in the test split alone, and so does one of three or more values
+of a choice (`ladder.py`).
 """
 
 from __future__ import annotations

@@ -31,23 +31,12 @@ from intercode import __version__
 from intercode.envs import prepare
 from intercode.errors import UsageError
 from intercode.generate.composition import compose
-from intercode.generate.drafts import (
-    KNOWN,
-    NEW_FAMILY,
-    NEW_KIND,
-    ONE_CHANGED,
-    TWO_CHANGED,
-    Draft,
-    Record,
-    Wanted,
-    composed,
-    draft,
-    reserved,
-)
+from intercode.generate.drafts import Draft, Record, Wanted, composed, draft
 from intercode.generate.draws import Draw, Split
 from intercode.generate.families import Family, Place, Question, with_placeholders
 from intercode.generate.grower import NEUTRAL, grow
 from intercode.generate.judges import SHOWN, bash_judge, fewer, python_judge, sql_judge, write_tests
+from intercode.generate.ladder import KNOWN, NEW_FAMILY, NEW_KIND, SHARES, reserved, rungs
 from intercode.generate.trial import Trial
 from intercode.reading import present
 from intercode.types import GoldRun
@@ -69,8 +58,6 @@ BUDGET = {"bash": 30, "sql": 80, "python": 300}
 """The number of changes that may be tried for one task."""
 FIRST = {"bash": 16, "sql": 6, "python": 24}
 """The number of changes before any mistake is tried."""
-LADDER = {KNOWN: 0.3, ONE_CHANGED: 0.2, TWO_CHANGED: 0.15, NEW_KIND: 0.25, NEW_FAMILY: 0.1}
-"""The parts of the test split, by distance."""
 PROGRESS, CARD, TASKS = "progress.jsonl", "card.json", "tasks.jsonl"
 _GOLD_TRIES = 3
 """The number of times that a gold may run out of time, on a busy machine."""
@@ -161,27 +148,26 @@ def share_out(plan: Plan, split: Split, beyond: Family | None) -> list[Wanted]:
     size = plan.sizes[split]
     if plan.family.compose:
         return [Wanted(None)] * size
-    rungs: dict[int, list[Wanted]] = {distance: [] for distance in LADDER}
+    by_rung: dict[str, list[Wanted]] = {rung: [] for rung in SHARES}
     for question in plan.able(plan.family):
         if plan.kinds and question.kind not in plan.kinds:
             continue
-        if question.held_out:
-            rungs[NEW_KIND].append(Wanted(question, NEW_KIND))
-            continue
-        for distance in (KNOWN, ONE_CHANGED, TWO_CHANGED):
-            if len(reserved(question)) >= distance:
-                rungs[distance].append(Wanted(question, distance))
+        able = [NEW_KIND]
+        if not question.held_out:
+            able = [*rungs(reserved(plan.family)[question.kind])]
+        for rung in able:
+            by_rung[rung].append(Wanted(question, rung))
     if beyond:
         for question in plan.able(beyond):
             if question.difficulty < 3 and not question.held_out:
-                rungs[NEW_FAMILY].append(Wanted(question, NEW_FAMILY))
+                by_rung[NEW_FAMILY].append(Wanted(question, NEW_FAMILY))
     if split == "train" or plan.kinds:
-        rungs = {KNOWN: rungs[KNOWN]}
-    total = sum(LADDER[distance] for distance, wanted in rungs.items() if wanted)
+        by_rung = {KNOWN: by_rung[KNOWN]}
+    total = sum(SHARES[rung] for rung, wanted in by_rung.items() if wanted)
     shared, before = list[Wanted](), 0.0
-    for distance, wanted in rungs.items():
+    for rung, wanted in by_rung.items():
         if wanted:
-            upto = before + LADDER[distance] / total * size
+            upto = before + SHARES[rung] / total * size
             shared += islice(cycle(wanted), round(upto) - round(before))
             before = upto
     return shared
@@ -246,6 +232,10 @@ class Generation:
     def splits(self) -> Counter[str]:
         return Counter(map(itemgetter("split"), self.tasks))
 
+    @property
+    def families(self) -> Counter[str]:
+        return Counter(map(itemgetter("family"), self.tasks))
+
     # -- rounds ------------------------------------------------------------------------------------
 
     def _require_names(self) -> None:
@@ -274,7 +264,7 @@ class Generation:
         return missing
 
     def _share_again(self, split: Split, exhausted: Wanted) -> None:
-        """Give the missing tasks of a kind to the other kinds of its distance.
+        """Give the missing tasks of a kind to the other kinds of its rung.
 
         Raises `UsageError` if no other kind has tasks.
         """
@@ -284,7 +274,7 @@ class Generation:
         self.exhausted.add(key)
         heirs = []
         for other in self.wanted:
-            alike = other[0] == split and other[1].distance == exhausted.distance
+            alike = other[0] == split and other[1].rung == exhausted.rung
             if alike and other not in self.exhausted:
                 heirs.append(other)
         if not heirs:
@@ -303,7 +293,7 @@ class Generation:
             for family in (self.plan.family, self.beyond):
                 waiting = Counter[Wanted]()
                 for (where, wanted), count in missing.items():
-                    is_beyond = wanted.distance == NEW_FAMILY
+                    is_beyond = wanted.rung == NEW_FAMILY
                     if where == split and is_beyond is (family is self.beyond):
                         waiting[wanted] = count
                 while family and (kinds := _take(waiting, family.tasks_per_place)):
@@ -365,10 +355,12 @@ class Generation:
         draw = self.plan.draw(unit.number, unit.split)
         if unit.family.compose:
             return self._compose(draw, unit)
-        work = Work(unit, unit.family.place(draw, unit.site))
+        place = unit.family.place(draw, unit.site)
+        work = Work(unit, place)
         for wanted in unit.wanted:
             for _ in range(DRAWS):
-                drafted = draft(draw, unit.family, work.place, wanted, self.plan.asks)
+                # queries have words of the place as it was: what grows is made up, like `reMilan`
+                drafted = draft(draw, unit.family, place, wanted, self.plan.asks)
                 if not (reason := self._try(draw, work, drafted)):
                     break
                 work.dropped.append((wanted.kind, reason))
@@ -510,15 +502,18 @@ class Generation:
         yields = {}
         for kind, count in sorted(self.kinds.items()):
             yields[kind] = round(count / (count + self.dropped[kind].total()), 3)
-        distances = Counter[str]()
+        labels: dict[str, Counter[str]] = {"distance": Counter(), "rung": Counter()}
         for task in self.tasks:
-            if "distance" in task:
-                distances[str(task["distance"])] += 1
+            for label, counts in labels.items():
+                if label in task:
+                    counts[str(task[label])] += 1
         card = {
             **self.plan.facts,
             "intercode": __version__,
             "splits": self.splits,
-            "distances": distances,
+            "families": self.families,
+            "distances": labels["distance"],
+            "rungs": labels["rung"],
             "yields": yields,
             "digests": digests(self.folder),
         }

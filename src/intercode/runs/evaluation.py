@@ -317,7 +317,7 @@ def _model(agent: Agent, options: RunOptions) -> Model | None:
 _LABELS = {
     "hardness": ("hardness", "difficulty"),
     "data_set": ("db", "db_id"),
-    "distance": ("distance",),
+    "distance": ("rung", "distance"),
 }
 """The labels of tasks by the fields that may contain them; the first counts."""
 
