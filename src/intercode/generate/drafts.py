@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from intercode.generate.draws import Draw, Parameters, Split, Texts, without
+from intercode.generate.draws import Draw, Parameters, Split, Texts
 from intercode.generate.families import FORMS, Family, Place, Question, fill
 from intercode.generate.ladder import KNOWN, NEW_KIND, reserved, rungs
 from intercode.generate.mutants import MUTANTS, NORMAL
@@ -133,16 +133,18 @@ def _choose(
     draw: Draw, family: Family, question: Question, rung: str
 ) -> tuple[dict[str, Texts], list[str]]:
     """Return a value for each choice, and the names of those that have a reserved one."""
-    values = reserved(family).get(question.kind, {})
-    changed = draw.choice(rungs(values)[rung]) if rung < NEW_KIND else ()
+    new: Texts = ()
+    if rung < NEW_KIND:
+        new = draw.choice(rungs(family, question)[rung])
     chosen = {}
-    for name, all_values in question.choices.items():
-        if name in changed:
-            chosen[name] = values[name].value
+    for name, values in question.choices.items():
+        if name in new:
+            chosen[name] = values[-1]
+        elif name in reserved(question) and not question.held_out:
+            chosen[name] = draw.choice(values[:-1])
         else:
-            own = [values[name].value] if name in values else []
-            chosen[name] = draw.choice(without(all_values, own))
-    return chosen, sorted(changed)
+            chosen[name] = draw.choice(values)
+    return chosen, sorted(new)
 
 
 def mistakes(

@@ -36,7 +36,7 @@ from intercode.generate.draws import Draw, Split
 from intercode.generate.families import Family, Place, Question, with_placeholders
 from intercode.generate.grower import NEUTRAL, grow
 from intercode.generate.judges import SHOWN, bash_judge, fewer, python_judge, sql_judge, write_tests
-from intercode.generate.ladder import KNOWN, NEW_FAMILY, NEW_KIND, SHARES, reserved, rungs
+from intercode.generate.ladder import KNOWN, NEW_FAMILY, NEW_KIND, SHARES, rungs
 from intercode.generate.trial import Trial
 from intercode.reading import present
 from intercode.types import GoldRun
@@ -154,7 +154,7 @@ def share_out(plan: Plan, split: Split, beyond: Family | None) -> list[Wanted]:
             continue
         able = [NEW_KIND]
         if not question.held_out:
-            able = [*rungs(reserved(plan.family)[question.kind])]
+            able = [*rungs(plan.family, question)]
         for rung in able:
             by_rung[rung].append(Wanted(question, rung))
     if beyond:
