@@ -33,9 +33,11 @@ def reserved(question: Question) -> list[str]:
 def rungs(family: Family, question: Question) -> dict[str, list[tuple[str, ...]]]:
     """Return the rungs below a new kind that a question has, each with the choices of which a task
     may have the reserved value."""
+    queries, golds = known_words(family)
     new = set[str]()
     for name in reserved(question):
-        if not words_of(*question.choices[name][-1][:2]) <= known_words(family):
+        words, code, *_ = question.choices[name][-1]
+        if not (words_of(words) <= queries and words_of(code) <= golds):
             new.add(name)
     able: dict[str, list[tuple[str, ...]]] = {KNOWN: [()]}
     for count in (1, 2):
@@ -46,17 +48,19 @@ def rungs(family: Family, question: Question) -> dict[str, list[tuple[str, ...]]
 
 
 @cache
-def known_words(family: Family) -> set[str]:
-    """Return the words of training: those of its queries and golds."""
-    words = set[str]()
+def known_words(family: Family) -> tuple[set[str], set[str]]:
+    """Return the words of the queries of training, and those of its golds."""
+    queries, golds = set[str](), set[str]()
     for question in family.questions:
         if question.held_out:
             continue
-        words |= words_of(question.gold, *question.query)
+        queries |= words_of(*question.query)
+        golds |= words_of(question.gold)
         for name, values in question.choices.items():
-            for value in values[:-1] if name in reserved(question) else values:
-                words |= words_of(*value[:2])
-    return words
+            for words, code, *_ in values[:-1] if name in reserved(question) else values:
+                queries |= words_of(words)
+                golds |= words_of(code)
+    return queries, golds
 
 
 def words_of(*texts: str) -> set[str]:

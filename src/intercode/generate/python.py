@@ -17,7 +17,7 @@ from intercode.generate.ground import Inputs
 
 SIGNS = "#;|~^%&+=@!:?$*"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-UNITS = "pound ounce stone quarter dram carat mark scruple tael lot".split()
+UNITS = ["pound", "ounce", "stone", "quarter", "dram", "carat", "mark", "scruple", "tael", "lot"]
 
 
 # -- python-text -----------------------------------------------------------------------------------
