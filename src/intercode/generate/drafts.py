@@ -56,7 +56,7 @@ def draft(draw: Draw, family: Family, place: Place, wanted: Wanted, asks: int) -
     question = wanted.question
     assert question
     parameters = {**place.facts, **family.draw(draw, place)}
-    drawn, changed = _choose(draw, family, question, wanted.rung)
+    drawn, changed = _choose(draw, question, wanted.rung)
     words, code, wrong = dict(parameters), dict(parameters), Parameters()
     for name, texts in drawn.items():
         words[name], code[name], *mistake = [fill(text, parameters) for text in texts]
@@ -129,13 +129,11 @@ def _add_place(record: Record, place: Place) -> None:
         record["db"] = place.facts["db"]
 
 
-def _choose(
-    draw: Draw, family: Family, question: Question, rung: str
-) -> tuple[dict[str, Texts], list[str]]:
+def _choose(draw: Draw, question: Question, rung: str) -> tuple[dict[str, Texts], list[str]]:
     """Return a value for each choice, and the names of those that have a reserved one."""
     new: Texts = ()
     if rung < NEW_KIND:
-        new = draw.choice(rungs(family, question)[rung])
+        new = draw.choice(rungs(question)[rung])
     chosen = {}
     for name, values in question.choices.items():
         if name in new:

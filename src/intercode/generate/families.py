@@ -140,7 +140,9 @@ class Question:
 
     `query` has several phrasings; `form`, a key of `FORMS`, adds a sentence about the answer.
     `choices` are parameters that are words in the query and code in the gold, each a list of pairs
-    `[words, code]`, or `[words, code, mistake]`; `wrong` names the mistake <wrong_NAME>. A task is
+    `[words, code]`, or `[words, code, mistake]`; `wrong` names the mistake <wrong_NAME>. Those that
+    are `novel` have a last value, reserved for the test split, with a word that no other text has:
+    TOML has them in a table of that name. A task is
     kept only if the reward refuses each of the solutions `wrong`, and each mutant of the gold
     except those in `equivalents`, which mean what the gold means.
     """
@@ -151,6 +153,7 @@ class Question:
     query: Texts
     form: str = ""
     choices: Mapping[str, Sequence[Texts]] = field(default_factory=dict)
+    novel: frozenset[str] = frozenset()
     wrong: Texts = ()
     equivalents: Texts = ()
     held_out: bool = False
@@ -197,8 +200,13 @@ class Family:
     def questions(self) -> Sequence[Question]:
         if self.compose:
             return []
-        questions = read_toml(f"questions/{self.name}")
-        return [Question(kind, **fields) for kind, fields in questions.items()]
+        questions = []
+        for kind, fields in read_toml(f"questions/{self.name}").items():
+            novel = fields.get("novel", {})
+            choices = {**fields.get("choices", {}), **novel}
+            whole = {**fields, "choices": choices, "novel": frozenset(novel)}
+            questions.append(Question(kind, **whole))
+        return questions
 
     def answer(self, gold: str, run: GoldRun) -> str:
         """Return the answer of a gold that was executed, "" if there is none: what a Bash gold

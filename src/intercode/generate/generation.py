@@ -154,7 +154,7 @@ def share_out(plan: Plan, split: Split, beyond: Family | None) -> list[Wanted]:
             continue
         able = [NEW_KIND]
         if not question.held_out:
-            able = [*rungs(plan.family, question)]
+            able = [*rungs(question)]
         for rung in able:
             by_rung[rung].append(Wanted(question, rung))
     if beyond:

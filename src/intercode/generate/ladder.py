@@ -8,21 +8,18 @@
 
 The number is the task's distance. The last of three or more values of a choice is reserved for the
 test split. Kinds that share values reserve different ones, as in a Latin square, so that training
-has each of them somewhere.
+has each of them, or at least its words, in other kinds, unless the choice is `novel`.
 """
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from itertools import combinations
 
-from intercode.generate.families import Family, Question
+from intercode.generate.families import Question
 
 KNOWN, NEW_KIND, NEW_FAMILY = "0", "3", "4"
 SHARES = {KNOWN: 0.3, "1a": 0.15, "1b": 0.1, "2a": 0.1, "2b": 0.05, NEW_KIND: 0.2, NEW_FAMILY: 0.1}
 """The parts of the test split, by rung."""
-_PARAMETER = r"<[a-z]\w*>"
 
 
 def reserved(question: Question) -> list[str]:
@@ -30,40 +27,14 @@ def reserved(question: Question) -> list[str]:
     return [name for name, values in question.choices.items() if len(values) > 2]
 
 
-def rungs(family: Family, question: Question) -> dict[str, list[tuple[str, ...]]]:
+def rungs(question: Question) -> dict[str, list[tuple[str, ...]]]:
     """Return the rungs below a new kind that a question has, each with the choices of which a task
     may have the reserved value."""
-    queries, golds = known_words(family)
-    new = set[str]()
-    for name in reserved(question):
-        words, code, *_ = question.choices[name][-1]
-        if not (words_of(words) <= queries and words_of(code) <= golds):
-            new.add(name)
     able: dict[str, list[tuple[str, ...]]] = {KNOWN: [()]}
     for count in (1, 2):
         for names in combinations(reserved(question), count):
-            rung = f"{count}a" if new.isdisjoint(names) else f"{count}b"
+            rung = f"{count}a"
+            if not question.novel.isdisjoint(names):
+                rung = f"{count}b"
             able.setdefault(rung, []).append(names)
     return able
-
-
-@cache
-def known_words(family: Family) -> tuple[set[str], set[str]]:
-    """Return the words of the queries of training, and those of its golds."""
-    queries, golds = set[str](), set[str]()
-    for question in family.questions:
-        if question.held_out:
-            continue
-        queries |= words_of(*question.query)
-        golds |= words_of(question.gold)
-        for name, values in question.choices.items():
-            for words, code, *_ in values[:-1] if name in reserved(question) else values:
-                queries |= words_of(words)
-                golds |= words_of(code)
-    return queries, golds
-
-
-def words_of(*texts: str) -> set[str]:
-    """Return the words, numbers and signs of texts, without their parameters."""
-    plain = re.sub(_PARAMETER, " ", " ".join(texts))
-    return {*re.findall(r"[A-Za-z_]+|\d+|[^\w\s]", plain)}
