@@ -34,9 +34,9 @@ from typing import get_args
 
 from intercode.errors import UsageError, did_you_mean
 from intercode.generate import bash, composed, python, repair, sql
-from intercode.generate.draws import Split
+from intercode.generate.draws import Split, read_toml
 from intercode.generate.families import Family, Question
-from intercode.generate.generation import CARD, PROGRESS, Generation, Plan
+from intercode.generate.generation import CARD, PROGRESS, Generation, Plan, yields
 from intercode.reading import present
 from intercode.types import Score
 
@@ -57,20 +57,17 @@ _USUAL_STEPS = 4
 
 @dataclass(frozen=True)
 class Generated:
-    """The number of tasks by split and by family, and by kind those kept and the drafts dropped,
-    with the reasons why."""
+    """The number of tasks by split, and by rung of the test split's ladder (`ladder.py`); by kind
+    those kept and the drafts dropped, with the reasons why."""
 
     splits: Mapping[str, int]
-    families: Mapping[str, int]
+    rungs: Mapping[str, int]
     kept: Mapping[str, int]
     dropped: Mapping[str, Mapping[str, int]]
 
     def yields(self) -> dict[str, float]:
         """Return the part of the drafts that was kept, by kind."""
-        yields = {}
-        for kind, count in self.kept.items():
-            yields[kind] = count / (count + sum(self.dropped.get(kind, {}).values()))
-        return yields
+        return yields(self.kept, self.dropped)
 
     def unrefuted(self) -> dict[str, str]:
         """Return by kind the mistake that places accepted most often after they grew, where that
@@ -132,8 +129,7 @@ def generate(
     if family.compose:
         steps = _USUAL_STEPS if steps is None else steps
     elif steps is not None:
-        able = ", ".join(other.name for other in FAMILIES.values() if other.compose)
-        raise UsageError(f"the tasks of {name} have no steps; those of {able} do")
+        raise UsageError(f"the tasks of {name} have no steps; those of composed families do")
     if steps is not None and not 2 <= steps <= MOST_STEPS:
         raise UsageError(f"steps is {steps}; it has to be from 2 to {MOST_STEPS}")
     plan = Plan(family, n, seed, asks, steps or 0, sorted(kinds), split, sorted({*difficulty}))
@@ -143,8 +139,7 @@ def generate(
     workers = workers or len(os.sched_getaffinity(0))
     generation = Generation(plan, out, workers, on_task, _beyond(family))
     generation.run()
-    splits, families = generation.splits, generation.families
-    return Generated(splits, families, generation.kinds, generation.dropped)
+    return Generated(generation.splits, generation.rungs, generation.kinds, generation.dropped)
 
 
 def _require_new(out: Path, resume: bool) -> None:
@@ -171,13 +166,9 @@ def _require_kinds(plan: Plan) -> None:
             f"there are {', '.join(map(str, levels))}"
         )
     if plan.asks and not _kinds(replace(plan, difficulty=()).able(family)):
-        able = []
-        for other in FAMILIES.values():
-            if any(map(other.omissions, other.questions)):
-                able.append(other.name)
         raise UsageError(
             f"the questions of {family.name} cannot leave out {plan.asks} clauses; "
-            f"those of {', '.join(able)} can"
+            f"those of {', '.join(read_toml('asks'))} can"
         )
     kinds = _kinds(family.questions)
     if unknown := sorted({*plan.kinds} - {*kinds}):

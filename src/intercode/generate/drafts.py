@@ -57,49 +57,46 @@ def draft(draw: Draw, family: Family, place: Place, wanted: Wanted, asks: int) -
     assert question
     parameters = {**place.facts, **family.draw(draw, place)}
     drawn, changed = _choose(draw, question, wanted.rung)
-    words, code, wrong = dict(parameters), dict(parameters), Parameters()
+    words, code = dict(parameters), dict(parameters)
     for name, texts in drawn.items():
-        words[name], code[name], *mistake = [fill(text, parameters) for text in texts]
-        for text in mistake:
-            wrong[f"wrong_{name}"] = text
-    code |= wrong
-    sentences = (draw.choice(question.query), draw.choice(FORMS[question.form]))
-    omissions = draw.sample(family.omissions(question), asks)
+        words[name], code[name] = fill(texts[0], parameters), fill(texts[1], parameters)
+        for mistake in texts[2:]:
+            code[f"wrong_{name}"] = fill(mistake, parameters)
     clear, guess, guesses = dict(words), dict(code), list[str]()
-    facets, replies = list[Record](), list[str]()
-    for omission in omissions:
+    facets = list[Record]()
+    for omission in draw.sample(family.omissions(question), asks):
         name = omission.choice
         words[name] = fill(omission.hidden, parameters)
         reply = fill(omission.reply, clear)
-        replies.append(reply[:1].upper() + reply[1:])
-        facets.append({"name": name, "asks": list(omission.asks), "reply": replies[-1]})
+        reply = reply[:1].upper() + reply[1:]
+        facets.append({"name": name, "asks": list(omission.asks), "reply": reply})
         values = question.choices[name]
         guess[name] = fill(values[0][1], parameters)
         for value in values:
             if value != drawn[name]:
                 other = {**code, name: fill(value[1], parameters)}
                 guesses.append(fill(question.gold, other))
-    query, gold = fill(" ".join(filter(None, sentences)), words), fill(question.gold, code)
-    shown = question.difficulty == 3 and draw.random() < RULES_SHOWN
-    record = _record(family, question, draw.split, wanted.rung)
+    phrasing = f"{draw.choice(question.query)} {draw.choice(FORMS[question.form])}"
+    query = fill(phrasing.strip(), words)
+    gold = fill(question.gold, code)
+    record = _record(family, place, question, draw.split, wanted.rung)
     record |= {"query": query, "gold": gold, "kind": "/".join((question.kind, *changed))}
-    if shown:
+    if question.difficulty == 3 and draw.random() < RULES_SHOWN:
         record["query"] += f"\n\n{place.rules.strip()}"
         record["rule_shown"] = True
-    _add_place(record, place)
     if "<path>" in question.gold:
         record["path"] = parameters["path"]
     if facets:
         record |= {"facets": facets, "unclarified": fill(question.gold, guess)}
     refused = [*guesses, *mistakes(family, question, gold, code)]
-    keys = frozenset({" ".join((query, *replies)).lower(), f"{place.name} {gold}"})
+    keys = frozenset({f"{query} {facets}".lower(), f"{place.name} {gold}"})
     return Draft(wanted.label, record, question, code, refused, keys)
 
 
 def composed(family: Family, place: Place, question: Question, split: Split) -> Draft:
     """Return a task that was composed for its place."""
-    record = _record(family, question, split, NEW_KIND if question.held_out else KNOWN)
-    _add_place(record, place)
+    rung = NEW_KIND if question.held_out else KNOWN
+    record = _record(family, place, question, split, rung)
     parameters = {**place.facts, "inputs": ()}
     if family.env == "python":
         parameters["inputs"] = place.data["inputs"]
@@ -107,7 +104,7 @@ def composed(family: Family, place: Place, question: Question, split: Split) -> 
     return Draft(Wanted(None).label, record, question, parameters, question.wrong, keys)
 
 
-def _record(family: Family, question: Question, split: Split, rung: str) -> Record:
+def _record(family: Family, place: Place, question: Question, split: Split, rung: str) -> Record:
     record: Record = {
         "query": question.query[0],
         "gold": question.gold,
@@ -115,34 +112,28 @@ def _record(family: Family, question: Question, split: Split, rung: str) -> Reco
         "difficulty": question.difficulty,
         "family": family.name,
         "kind": question.kind,
+        "place": place.name,
     }
     if split == "test":
         record |= {"distance": int(rung[0]), "rung": rung}
         if rung >= NEW_KIND:
             record["held_out"] = True
+    if "db" in place.facts:
+        record["db"] = place.facts["db"]
     return record
 
 
-def _add_place(record: Record, place: Place) -> None:
-    record["place"] = place.name
-    if "db" in place.facts:
-        record["db"] = place.facts["db"]
-
-
-def _choose(draw: Draw, question: Question, rung: str) -> tuple[dict[str, Texts], list[str]]:
+def _choose(draw: Draw, question: Question, rung: str) -> tuple[dict[str, Texts], Texts]:
     """Return a value for each choice, and the names of those that have a reserved one."""
-    new: Texts = ()
-    if rung < NEW_KIND:
-        new = draw.choice(rungs(question)[rung])
+    new = draw.choice(rungs(question).get(rung, [()]))
     chosen = {}
     for name, values in question.choices.items():
         if name in new:
-            chosen[name] = values[-1]
-        elif name in reserved(question) and not question.held_out:
-            chosen[name] = draw.choice(values[:-1])
-        else:
-            chosen[name] = draw.choice(values)
-    return chosen, sorted(new)
+            values = values[-1:]
+        elif name in reserved(question):
+            values = values[:-1]
+        chosen[name] = draw.choice(values)
+    return chosen, new
 
 
 def mistakes(

@@ -69,8 +69,8 @@ class Place:
         entry = read_toml("handbooks")[family]
         words |= self.facts
         for name, values in entry.get("choices", {}).items():
-            parts = zip((name, f"{name}_code", f"{name}_wrong"), draw.choice(values), strict=False)
-            words |= {key: fill(part, words) for key, part in parts}
+            for ending, part in zip(("", "_code", "_wrong"), draw.choice(values), strict=False):
+                words[name + ending] = fill(part, words)
         for name, code in entry.get("facts", {}).items():
             self.facts[name] = fill(code, words)
         self.write_rules(fill(entry["text"], words))
@@ -89,7 +89,8 @@ class Place:
         """Return a copy with one small change near some words, where the words `known` are."""
         if self.tables:
             return self._with_rows(draw, near, known)
-        named = [folder for folder in self.grows if any(folder in word for word in known)]
+        words = " ".join(known)
+        named = [folder for folder in self.grows if folder in words]
         folder = f"tree{draw.choice(named or self.grows)}/"
         inside = {}
         for path, content in self.files.items():
@@ -126,7 +127,7 @@ class Place:
         """Return the content of each file, by path from the data folder."""
         files = dict(self.files)
         if self.tables:
-            tables = (rows.statements(name) for name, rows in self.tables.items())
+            tables = map(Rows.statements, self.tables.values(), self.tables)
             files[f"databases/{self.facts['db']}.sql"] = "\n".join(tables)
         for path, content in files.items():
             if not isinstance(content, PurePosixPath):
@@ -140,10 +141,9 @@ class Question:
 
     `query` has several phrasings; `form`, a key of `FORMS`, adds a sentence about the answer.
     `choices` are parameters that are words in the query and code in the gold, each a list of pairs
-    `[words, code]`, or `[words, code, mistake]`; `wrong` names the mistake <wrong_NAME>. Those that
-    are `novel` have a last value, reserved for the test split, with a word that no other text has:
-    TOML has them in a table of that name. A task is
-    kept only if the reward refuses each of the solutions `wrong`, and each mutant of the gold
+    `[words, code]`, or `[words, code, mistake]`; `wrong` names the mistake <wrong_NAME>. Those in
+    `novel` have a last value, reserved for the test split, with a word that training lacks. A task
+    is kept only if the reward refuses each of the solutions `wrong`, and each mutant of the gold
     except those in `equivalents`, which mean what the gold means.
     """
 
@@ -153,7 +153,7 @@ class Question:
     query: Texts
     form: str = ""
     choices: Mapping[str, Sequence[Texts]] = field(default_factory=dict)
-    novel: frozenset[str] = frozenset()
+    novel: Mapping[str, Sequence[Texts]] = field(default_factory=dict)
     wrong: Texts = ()
     equivalents: Texts = ()
     held_out: bool = False
@@ -202,10 +202,8 @@ class Family:
             return []
         questions = []
         for kind, fields in read_toml(f"questions/{self.name}").items():
-            novel = fields.get("novel", {})
-            choices = {**fields.get("choices", {}), **novel}
-            whole = {**fields, "choices": choices, "novel": frozenset(novel)}
-            questions.append(Question(kind, **whole))
+            choices = fields.get("choices", {}) | fields.get("novel", {})
+            questions.append(Question(kind, **{**fields, "choices": choices}))
         return questions
 
     def answer(self, gold: str, run: GoldRun) -> str:

@@ -32,7 +32,7 @@ from intercode.envs import prepare
 from intercode.errors import UsageError
 from intercode.generate.composition import compose
 from intercode.generate.drafts import Draft, Record, Wanted, composed, draft
-from intercode.generate.draws import Draw, Split
+from intercode.generate.draws import Draw, Split, among
 from intercode.generate.families import Family, Place, Question, with_placeholders
 from intercode.generate.grower import NEUTRAL, grow
 from intercode.generate.judges import SHOWN, bash_judge, fewer, python_judge, sql_judge, write_tests
@@ -79,14 +79,10 @@ class Plan:
     @property
     def facts(self) -> dict[str, Any]:
         facts = {"family": self.family.name, "n": self.n, "seed": self.seed}
-        optional: dict[str, Any] = {
-            "asks": self.asks,
-            "steps": self.steps,
-            "kinds": self.kinds,
-            "split": self.split,
-            "difficulty": self.difficulty,
-        }
-        return facts | {name: value for name, value in optional.items() if value}
+        for name in ("asks", "steps", "kinds", "split", "difficulty"):
+            if value := getattr(self, name):
+                facts[name] = value
+        return facts
 
     @property
     def sizes(self) -> dict[Split, int]:
@@ -138,7 +134,7 @@ class Work:
         tasks = []
         for drafted, answer in zip(self.drafts, self.answers, strict=True):
             task = {"wanted": drafted.wanted, "answer": answer, "keys": sorted(drafted.keys)}
-            tasks.append({**task, "record": drafted.record})
+            tasks.append(task | {"record": drafted.record})
         return {"unit": self.unit.number, "tasks": tasks, "dropped": self.dropped}
 
 
@@ -148,7 +144,7 @@ def share_out(plan: Plan, split: Split, beyond: Family | None) -> list[Wanted]:
     size = plan.sizes[split]
     if plan.family.compose:
         return [Wanted(None)] * size
-    by_rung: dict[str, list[Wanted]] = {rung: [] for rung in SHARES}
+    by_rung = defaultdict[str, list[Wanted]](list)
     for question in plan.able(plan.family):
         if plan.kinds and question.kind not in plan.kinds:
             continue
@@ -162,14 +158,13 @@ def share_out(plan: Plan, split: Split, beyond: Family | None) -> list[Wanted]:
             if question.difficulty < 3 and not question.held_out:
                 by_rung[NEW_FAMILY].append(Wanted(question, NEW_FAMILY))
     if split == "train" or plan.kinds:
-        by_rung = {KNOWN: by_rung[KNOWN]}
-    total = sum(SHARES[rung] for rung, wanted in by_rung.items() if wanted)
+        return [*islice(cycle(by_rung[KNOWN]), size)]
+    total = sum(map(SHARES.__getitem__, by_rung))
     shared, before = list[Wanted](), 0.0
-    for rung, wanted in by_rung.items():
-        if wanted:
-            upto = before + SHARES[rung] / total * size
-            shared += islice(cycle(wanted), round(upto) - round(before))
-            before = upto
+    for rung in among(SHARES, by_rung):
+        upto = before + SHARES[rung] / total * size
+        shared += islice(cycle(by_rung[rung]), round(upto) - round(before))
+        before = upto
     return shared
 
 
@@ -233,8 +228,8 @@ class Generation:
         return Counter(map(itemgetter("split"), self.tasks))
 
     @property
-    def families(self) -> Counter[str]:
-        return Counter(map(itemgetter("family"), self.tasks))
+    def rungs(self) -> Counter[str]:
+        return Counter(task["rung"] for task in self.tasks if "rung" in task)
 
     # -- rounds ------------------------------------------------------------------------------------
 
@@ -264,7 +259,7 @@ class Generation:
         return missing
 
     def _share_again(self, split: Split, exhausted: Wanted) -> None:
-        """Give the missing tasks of a kind to the other kinds of its rung.
+        """Give the missing tasks of a kind to the other kinds of its rung, or else to all others.
 
         Raises `UsageError` if no other kind has tasks.
         """
@@ -272,11 +267,12 @@ class Generation:
         missing = self.wanted[key] - self.kept[split, exhausted.label]
         self.wanted[key] -= missing
         self.exhausted.add(key)
-        heirs = []
+        heirs, nearest = list[Key](), list[Key]()
         for other in self.wanted:
-            alike = other[0] == split and other[1].rung == exhausted.rung
-            if alike and other not in self.exhausted:
+            if other[0] == split and other not in self.exhausted:
                 heirs.append(other)
+                if other[1].rung == exhausted.rung:
+                    nearest.append(other)
         if not heirs:
             dropped = self.dropped[exhausted.kind].most_common(5)
             reasons = "; ".join(f"{reason}: {count}" for reason, count in dropped)
@@ -284,7 +280,7 @@ class Generation:
                 f"the family {self.plan.family.name} has fewer than {self.plan.n} different tasks "
                 f"(of the kind {exhausted.kind}: {reasons}); give a smaller n"
             )
-        for heir in islice(cycle(heirs), missing):
+        for heir in islice(cycle(nearest or heirs), missing):
             self.wanted[heir] += 1
 
     def _units(self, missing: Mapping[Key, int]) -> Iterator[Unit]:
@@ -499,26 +495,24 @@ class Generation:
 
     def _finish(self) -> None:
         """Write the card, and end the progress."""
-        yields = {}
-        for kind, count in sorted(self.kinds.items()):
-            yields[kind] = round(count / (count + self.dropped[kind].total()), 3)
-        labels: dict[str, Counter[str]] = {"distance": Counter(), "rung": Counter()}
-        for task in self.tasks:
-            for label, counts in labels.items():
-                if label in task:
-                    counts[str(task[label])] += 1
         card = {
             **self.plan.facts,
             "intercode": __version__,
             "splits": self.splits,
-            "families": self.families,
-            "distances": labels["distance"],
-            "rungs": labels["rung"],
-            "yields": yields,
+            "distances": self.rungs,
+            "yields": yields(self.kinds, self.dropped),
             "digests": digests(self.folder),
         }
         (self.folder / CARD).write_text(json.dumps(card, indent=2) + "\n", "utf-8")
         (self.folder / PROGRESS).unlink()
+
+
+def yields(kept: Mapping[str, int], dropped: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
+    """Return the part of the drafts that was kept, by kind."""
+    parts = {}
+    for kind, count in sorted(kept.items()):
+        parts[kind] = round(count / (count + sum(dropped.get(kind, {}).values())), 3)
+    return parts
 
 
 def _take(waiting: Counter[Wanted], count: int) -> list[Wanted]:

@@ -24,6 +24,8 @@ SHARES = {KNOWN: 0.3, "1a": 0.15, "1b": 0.1, "2a": 0.1, "2b": 0.05, NEW_KIND: 0.
 
 def reserved(question: Question) -> list[str]:
     """Return the choices of which the last value occurs in the test split alone."""
+    if question.held_out:
+        return []
     return [name for name, values in question.choices.items() if len(values) > 2]
 
 
@@ -34,7 +36,7 @@ def rungs(question: Question) -> dict[str, list[tuple[str, ...]]]:
     for count in (1, 2):
         for names in combinations(reserved(question), count):
             rung = f"{count}a"
-            if not question.novel.isdisjoint(names):
+            if question.novel.keys() & {*names}:
                 rung = f"{count}b"
             able.setdefault(rung, []).append(names)
     return able

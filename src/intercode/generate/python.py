@@ -17,7 +17,6 @@ from intercode.generate.ground import Inputs
 
 SIGNS = "#;|~^%&+=@!:?$*"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-UNITS = ["pound", "ounce", "stone", "quarter", "dram", "carat", "mark", "scruple", "tael", "lot"]
 
 
 # -- python-text -----------------------------------------------------------------------------------
@@ -148,7 +147,7 @@ def _station_rules(draw: Draw, name: str) -> Place:
 
 
 def _messages(draw: Draw, place: Place) -> Parameters:
-    signs, (one, two), units = draw.words(SIGNS, 3), draw.nouns(2), draw.words(UNITS, 2)
+    signs, (one, two) = draw.words(SIGNS, 3), draw.nouns(2)
     return {
         "sign": signs[0],
         "remark": signs[1],
@@ -156,8 +155,6 @@ def _messages(draw: Draw, place: Place) -> Parameters:
         "cap": draw.number(50, 900),
         "one": one,
         "two": two,
-        "unit": units[0],
-        "unit2": units[1],
         "small": draw.number(2, 60),
         "big": draw.number(100, 900),
         "place": draw.number(1, 20),
