@@ -11,12 +11,13 @@ names that training does not contain are no obstacle: a test task needs the righ
 slots. The policy acts once and submits, so it cannot read a rule first; tasks of difficulty 3 are
 left out unless their query shows the rule.
 
-It prints the success rate on test tasks by their rung on the ladder of distances from training (0 the
-same kind with other names; 1a and 2a one or two choices that training makes in other kinds only; 1b
-and 2b the same, but a word of a choice is new; 3 a new kind; 4 a new family): before training, after
-imitation, and after GRPO, where `intercode` executes and scores the commands that the policy samples for
-training tasks. With `--sampler`, measured pass rates choose these tasks, and groups without
-variance are replaced. It also prints the share of groups whose rewards differ.
+It prints the success rate on test tasks by their rung on the ladder of distances from training: 0
+the same kind with other names; 1a and 2a one or two choices that training makes in other kinds
+only; 1b and 2b the same, but a word of a choice is new; 3 a new kind; 4 a new family. It does so
+before training, after imitation, and after GRPO, where `intercode` executes and scores the commands
+that the policy samples for training tasks. With `--sampler`, measured pass rates choose these
+tasks, and groups without variance are replaced. It also prints the share of groups whose rewards
+differ.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ WIDTH, HEADS, LAYERS, LONGEST = 64, 4, 2, 256
 BATCH, RATE = 32, 2e-3
 TASKS_A_STEP, GROUP, GRPO_RATE = 12, 8, 2e-4
 RUNGS = ("0", "1a", "1b", "2a", "2b", "3", "4")
-"""The rungs of test tasks, by their distance from training. At 1b, 2b and above, golds need words that
-training does not contain: this policy can't print them unless the query does."""
+"""The rungs of test tasks. From 1b on, most golds need words that training does not contain, which
+this policy cannot print unless the query does; at 1a and 2a it can print every gold."""
 Token = str | int
 """A word, or the number of a slot."""
 
