@@ -507,10 +507,10 @@ class Generation:
         (self.folder / PROGRESS).unlink()
 
 
-def yields(kept: Mapping[str, int], dropped: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
-    """Return the part of the drafts that was kept, by kind."""
+def yields(tasks: Mapping[str, int], dropped: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
+    """Return the part of the drafts that became tasks, by kind."""
     parts = {}
-    for kind, count in sorted(kept.items()):
+    for kind, count in sorted(tasks.items()):
         parts[kind] = round(count / (count + sum(dropped.get(kind, {}).values())), 3)
     return parts
 
