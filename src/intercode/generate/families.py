@@ -238,7 +238,7 @@ FEWEST_VALUES = 3
 FORMS: Mapping[str, Texts] = {
     "": ("",),
     "number": ("Print the number only.", "Print only the number."),
-    "text": ("Print nothing else.", "Do not print anything else."),
+    "text": ("Print nothing else.", "Print only that."),
     "paths": (
         "Print only absolute paths, one per line, in any order.",
         "Print absolute paths only, one per line, in any order.",
