@@ -54,8 +54,8 @@ WIDTH, HEADS, LAYERS, LONGEST = 64, 4, 2, 256
 BATCH, RATE = 32, 2e-3
 TASKS_A_STEP, GROUP, GRPO_RATE = 12, 8, 2e-4
 RUNGS = ("0", "1a", "1b", "2a", "2b", "3", "4")
-"""The rungs of test tasks. At 1a and 2a this policy can print every gold and has seen every word. At
-1b and 2b it has never seen a word of the query, or cannot print one of the gold."""
+"""The rungs of test tasks. At 1a and 2a this policy can print every gold and has seen every word.
+At 1b and 2b it has never seen a word of the query, or cannot print one of the gold."""
 Token = str | int
 """A word, or the number of a slot."""
 
