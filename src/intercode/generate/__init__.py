@@ -16,6 +16,7 @@ many look-ups.
 
     families.py     the parts of a family; bash.py, repair.py, sql.py, python.py define them, and
                     questions/ contains what they ask
+    ladder.py       what the test split reserves
     generation.py   a data folder, unit by unit      drafts.py    one task before it is kept
     grower.py       growth                           ground.py    what grows
     mutants.py      mistakes                         judges.py    what a mistake is refused by
@@ -37,7 +38,7 @@ from intercode.errors import UsageError, did_you_mean
 from intercode.generate import bash, composed, hops, python, repair, sql
 from intercode.generate.draws import Split
 from intercode.generate.families import Family, Question
-from intercode.generate.generation import CARD, PROGRESS, Generation, Plan
+from intercode.generate.generation import CARD, PROGRESS, Generation, Plan, yields
 from intercode.reading import present
 from intercode.types import Score
 
@@ -60,19 +61,17 @@ _USUAL_STEPS = 4
 
 @dataclass(frozen=True)
 class Generated:
-    """The number of tasks by split, and by kind those kept and the drafts dropped, with the reasons
-    why."""
+    """The number of tasks by split, and by rung of the test split's ladder (`ladder.py`); by kind
+    those kept and the drafts dropped, with the reasons why."""
 
     splits: Mapping[str, int]
+    rungs: Mapping[str, int]
     kept: Mapping[str, int]
     dropped: Mapping[str, Mapping[str, int]]
 
     def yields(self) -> dict[str, float]:
         """Return the part of the drafts that was kept, by kind."""
-        yields = {}
-        for kind, count in self.kept.items():
-            yields[kind] = count / (count + sum(self.dropped.get(kind, {}).values()))
-        return yields
+        return yields(self.kept, self.dropped)
 
     def unrefuted(self) -> dict[str, str]:
         """Return by kind the mistake that places accepted most often after they grew, where that
@@ -109,7 +108,8 @@ def generate(
     dropped.
 
     Solutions are executed in `workers` sandboxes at once (None: one for each processor), which
-    changes no byte. `asks` is the number of clauses that each query leaves out for the user to be
+    changes no byte. A tenth of the test split are tasks of another family of the same environment,
+    for comparison. `asks` is the number of clauses that each query leaves out for the user to be
     asked about. `steps` (2 to 8, by default 4) is for families of composed tasks, `hops` (2 to 6,
     by default as many of 2, 3, 4 and 5) for families of questions. With `kinds`,
     only tasks of these kinds are made, and the test split has them too. With `split`, all `n` tasks
@@ -150,7 +150,7 @@ def generate(
     workers = workers or len(os.sched_getaffinity(0))
     generation = Generation(plan, out, workers, on_task, _beyond(family))
     generation.run()
-    return Generated(generation.splits, generation.kinds, generation.dropped)
+    return Generated(generation.splits, generation.rungs, generation.kinds, generation.dropped)
 
 
 def _lengths(family: Family) -> list[str]:

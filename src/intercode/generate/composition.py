@@ -25,7 +25,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from intercode.generate.draws import Texts, among, read_toml
-from intercode.generate.families import KNOWN, NEW_KIND, Draw, Parameters, Place, Question, fill
+from intercode.generate.families import Draw, Parameters, Place, Question, fill
+from intercode.generate.ladder import KNOWN, NEW_KIND
 from intercode.generate.mutants import limit_mutants
 
 KEY = re.compile(r"[A-Za-z0-9][\w.-]{0,40}")
@@ -471,7 +472,7 @@ def compose(
         query=[fill(draw.choice(language.queries), place.facts)],
         wrong=[language.gold(place, mistake) for mistake in itertools.chain(*last.mistakes)],
         held_out=is_held_out(walk),
-        distance=NEW_KIND if is_held_out(walk) else KNOWN,
+        rung=NEW_KIND if is_held_out(walk) else KNOWN,
     )
 
 

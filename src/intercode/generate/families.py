@@ -4,8 +4,8 @@
             │                             questions use
             └─► Question, Question, …     phrasings and a gold, each with <parameters>
 
-Questions that are `held_out` occur in the test split alone, and so does the last of three or more
-values of a choice.
+Questions that are `held_out` occur in the test split alone, and so does one of three or more values
+of a choice (`ladder.py`).
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Place:
         entry = read_toml("handbooks")[family]
         words |= self.facts
         for name, values in entry.get("choices", {}).items():
-            parts = zip((name, f"{name}_code", f"{name}_wrong"), draw.choice(values), strict=False)
-            words |= {key: fill(part, words) for key, part in parts}
+            for ending, part in zip(("", "_code", "_wrong"), draw.choice(values), strict=False):
+                words[name + ending] = fill(part, words)
         for name, code in entry.get("facts", {}).items():
             self.facts[name] = fill(code, words)
         self.write_rules(fill(entry["text"], words))
@@ -89,7 +89,8 @@ class Place:
         """Return a copy with one small change near some words, where the words `known` are."""
         if self.tables:
             return self._with_rows(draw, near, known)
-        named = [folder for folder in self.grows if any(folder in word for word in known)]
+        words = " ".join(known)
+        named = [folder for folder in self.grows if folder in words]
         folder = f"tree{draw.choice(named or self.grows)}/"
         inside = {}
         for path, content in self.files.items():
@@ -126,7 +127,7 @@ class Place:
         """Return the content of each file, by path from the data folder."""
         files = dict(self.files)
         if self.tables:
-            tables = (rows.statements(name) for name, rows in self.tables.items())
+            tables = map(Rows.statements, self.tables.values(), self.tables)
             files[f"databases/{self.facts['db']}.sql"] = "\n".join(tables)
         for path, content in files.items():
             if not isinstance(content, PurePosixPath):
@@ -140,8 +141,9 @@ class Question:
 
     `query` has several phrasings; `form`, a key of `FORMS`, adds a sentence about the answer.
     `choices` are parameters that are words in the query and code in the gold, each a list of pairs
-    `[words, code]`, or `[words, code, mistake]`; `wrong` names the mistake <wrong_NAME>. A task is
-    kept only if the reward refuses each of the solutions `wrong`, and each mutant of the gold
+    `[words, code]`, or `[words, code, mistake]`; `wrong` names the mistake <wrong_NAME>. Those in
+    `novel` have a last value, reserved for the test split, with a word that training lacks. A task
+    is kept only if the reward refuses each of the solutions `wrong`, and each mutant of the gold
     except those in `equivalents`, which mean what the gold means.
     """
 
@@ -151,6 +153,7 @@ class Question:
     query: Texts
     form: str = ""
     choices: Mapping[str, Sequence[Texts]] = field(default_factory=dict)
+    novel: Mapping[str, Sequence[Texts]] = field(default_factory=dict)
     wrong: Texts = ()
     equivalents: Texts = ()
     held_out: bool = False
@@ -160,10 +163,10 @@ class Question:
     """An expression in Python that says of the arguments whether the function takes them."""
     answer: str = ""
     """The answer, where it is known before the gold is executed."""
-    distance: int = 0
+    rung: str = "0"
+    """The rung of the ladder, of a question that is made for one place."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of its record."""
-    """The distance from training, of a question that is made for one place."""
 
 
 @dataclass(frozen=True)
@@ -210,8 +213,11 @@ class Family:
     def questions(self) -> Sequence[Question]:
         if self.compose or self.ask:
             return []
-        questions = read_toml(f"questions/{self.name}")
-        return [Question(kind, **fields) for kind, fields in questions.items()]
+        questions = []
+        for kind, fields in read_toml(f"questions/{self.name}").items():
+            choices = fields.get("choices", {}) | fields.get("novel", {})
+            questions.append(Question(kind, **{**fields, "choices": choices}))
+        return questions
 
     def answer(self, gold: str, run: GoldRun) -> str:
         """Return the answer of a gold that was executed, "" if there is none: what a Bash gold
@@ -242,9 +248,6 @@ class Family:
 
 
 FEWEST_VALUES = 3
-KNOWN, ONE_CHANGED, TWO_CHANGED, NEW_KIND, NEW_FAMILY = range(5)
-"""The distances of a task from those of training: the same kind with other names; with one choice,
-or two, that training does not have; another kind; a kind of another family."""
 FORMS: Mapping[str, Texts] = {
     "": ("",),
     "number": ("Print the number only.", "Print only the number."),

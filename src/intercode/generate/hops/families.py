@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from intercode.generate.draws import Draw
-from intercode.generate.families import FORMS, KNOWN, NEW_FAMILY, NEW_KIND, Family, Place, Question
+from intercode.generate.families import FORMS, Family, Place, Question
 from intercode.generate.hops.carriers import command, files
 from intercode.generate.hops.english import in_words, question
 from intercode.generate.hops.layouts import CARRIERS, Layout, coded, draw_layout
@@ -16,6 +16,7 @@ from intercode.generate.hops.schema import DOMAINS, Hop, read_domain
 from intercode.generate.hops.sql import create, legend, select
 from intercode.generate.hops.terms import Term, Walks, World
 from intercode.generate.hops.worlds import draw_world
+from intercode.generate.ladder import KNOWN, NEW_FAMILY, NEW_KIND
 
 PER_PLACE = 10
 NEW_DOMAIN, NEW_HOPS = 0.2, 0.4
@@ -173,19 +174,19 @@ def ask(
     if "site" in place.facts:
         where = draw.choice(BASH_FORMS).format(place.facts["site"])
         text = f"{text} {where} {draw.choice(FORMS['text'])}"
-    distance = KNOWN
+    rung = KNOWN
     if written.world.domain.held_out:
-        distance = NEW_FAMILY
+        rung = NEW_FAMILY
     elif new:
-        distance = NEW_KIND
+        rung = NEW_KIND
     return Question(
         kind="+".join(node.hop.name for node in term.nodes),
         difficulty=hops,
         gold=gold(place, term),
         query=[text],
-        held_out=distance > KNOWN,
+        held_out=rung != KNOWN,
         answer=shown(written.world.value(term)),
-        distance=distance,
+        rung=rung,
         extra=_facets(draw, place, term, hidden, gold),
     )
 
