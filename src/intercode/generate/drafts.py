@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from intercode.generate.draws import Draw, Parameters, Split, Texts
 from intercode.generate.families import FORMS, Family, Place, Question, fill
-from intercode.generate.mutants import MUTANTS, NORMAL
+from intercode.generate.mutants import NORMAL, bash_mutants, python_mutants, sql_mutants
 
 RULES_SHOWN = 1 / 3
 """The part of the tasks of difficulty 3 whose query shows the rule."""
@@ -93,7 +93,7 @@ def draft(draw: Draw, family: Family, place: Place, wanted: Wanted, asks: int) -
         record["path"] = parameters["path"]
     if facets:
         record |= {"facets": facets, "unclarified": fill(question.gold, guess)}
-    refused = [*guesses, *mistakes(family, question, gold, code)]
+    refused = [*guesses, *mistakes(family, question, place, gold, code)]
     keys = frozenset({" ".join((query, *replies)).lower(), f"{place.name} {gold}"})
     return Draft(wanted.label, record, question, code, refused, keys)
 
@@ -157,7 +157,7 @@ def _choose(draw: Draw, question: Question, distance: int) -> tuple[dict[str, Te
 
 
 def mistakes(
-    family: Family, question: Question, gold: str, parameters: Parameters
+    family: Family, question: Question, place: Place, gold: str, parameters: Parameters
 ) -> Iterator[str]:
     """Yield the solutions that the reward has to refuse."""
     for solution in question.wrong:
@@ -165,7 +165,12 @@ def mistakes(
     seen = set[str]()
     for text in (question.gold, *question.equivalents):
         seen.add(" ".join(NORMAL[family.env](fill(text, parameters)).split()))
-    for mutant in MUTANTS[family.env](gold):
+    mutants: Iterable[str] = python_mutants(gold)
+    if family.env == "bash":
+        mutants = bash_mutants(gold, family.name)
+    elif family.env == "sql":
+        mutants = sql_mutants(gold, place.tables)
+    for mutant in mutants:
         form = " ".join(mutant.split())
         if form not in seen:
             seen.add(form)

@@ -65,8 +65,10 @@ TEST_EVERY = 5
 """The number of tasks of which one is in the test split."""
 BATCH = 24
 """The number of units whose golds are executed at once."""
-BUDGET = {"bash": 30, "sql": 80, "python": 300}
-"""The number of changes that may be tried for one task."""
+BUDGET = {"bash": 10, "sql": 40, "python": 100}
+"""The number of changes near its words that one mistake may survive."""
+TURNS = 3
+"""The number of turns in which a place may still grow to suit all its tasks."""
 FIRST = {"bash": 16, "sql": 6, "python": 24}
 """The number of changes before any mistake is tried."""
 LADDER = {KNOWN: 0.3, ONE_CHANGED: 0.2, TWO_CHANGED: 0.15, NEW_KIND: 0.25, NEW_FAMILY: 0.1}
@@ -378,13 +380,13 @@ class Generation:
 
     def _settle(self, draw: Draw, work: Work) -> None:
         """Let the place grow until it suits all tasks at once; drop those that it never suits."""
-        for turn in range(len(work.drafts)):
+        for turn in range(TURNS + len(work.drafts) + 1):
             place = work.place
             for drafted in work.drafts[:]:
-                grown, passing = self._grow(draw, drafted, work.place, first=0)
+                grown, passing = self._grow(draw, drafted, work.place, settling=turn)
                 if passing == []:
                     work.place = grown
-                elif turn:
+                else:
                     work.drafts.remove(drafted)
                     work.dropped.append((drafted.question.kind, "it needs a place of its own"))
             if work.place is place:
@@ -415,7 +417,7 @@ class Generation:
         if family.env == "python":
             assert family.inputs
             ground = family.inputs(draw, drafted.question, drafted.parameters)
-        ground, passing = self._grow(draw, drafted, ground, first=FIRST[family.env])
+        ground, passing = self._grow(draw, drafted, ground)
         if passing is None:
             return "the gold fails, or it prints nothing and changes nothing"
         if passing:
@@ -433,19 +435,24 @@ class Generation:
         return ""
 
     def _grow(
-        self, draw: Draw, drafted: Draft, ground: Any, *, first: int
+        self, draw: Draw, drafted: Draft, ground: Any, settling: int | None = None
     ) -> tuple[Any, list[str] | None]:
         """Let the ground of a task grow, if it can, and return the mistakes that are still
-        accepted."""
+        accepted. `settling` is the number of the turn in which a place has to suit all its
+        tasks."""
         env = self.plan.family.env
-        budget, neutral = BUDGET[env], 0.0
+        budget, first, neutral = BUDGET[env], FIRST[env], 0.0
         judge: Any = python_judge
         if env == "sql":
             judge = sql_judge
         elif env == "bash":
             judge = bash_judge(self._trial(), drafted.record["query"])
             neutral = NEUTRAL  # in other languages, changes do not build on each other
-        if isinstance(ground, Place) and not ground.tables and not ground.grows:
+        if settling is not None:
+            first = 0
+        if (settling or 0) >= TURNS or (
+            isinstance(ground, Place) and not ground.tables and not ground.grows
+        ):
             budget = first = 0
         gold, mistakes = drafted.gold, drafted.mistakes
         return grow(

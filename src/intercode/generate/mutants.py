@@ -24,12 +24,14 @@ import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import sqlglot
 from sqlglot import exp
 
-from intercode.generate.draws import Item
+from intercode.generate.draws import Item, of_type, read_toml
+from intercode.generate.ground import Rows
 
 
 def _both_ways(pairs: Mapping[Item, Item]) -> dict[Item, Item]:
@@ -55,6 +57,14 @@ def _one_less(match: re.Match[str]) -> str:
 
 def _one_more(match: re.Match[str]) -> str:
     return str(int(match[0]) + 1)
+
+
+def _next_letter(match: re.Match[str]) -> str:
+    return chr(ord(match[0]) + 1)
+
+
+def _letter_before(match: re.Match[str]) -> str:
+    return chr(ord(match[0]) - 1)
 
 
 _COMPARISON = r"(?<= )(?:[<>]=?|-[lg][te])"
@@ -109,14 +119,16 @@ _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r'\$NF == "(\w+)"', r"$NF ~ /^\1/"),
     (r'\$(\d+) == "(\w+)"', r"$\1 ~ /\2$/"),
     (r"\(\^\| \)|\( \|\$\)", ""),
+    (r"(?<=\[)\w(?=-\w\])(?!a-z)", _next_letter),  # a letter range
+    (r"(?<=\[\w-)\w(?=\])(?<!a-z)", _letter_before),
     (r"\$(\d+) != (\d+)", r"$\1 < \2"),
     (r"\$(\d+) != (\d+)", r'$0 !~ " \2( |$)"'),
 )
 
 
-def bash_mutants(gold: str) -> Iterator[str]:
-    """Yield the mutants of a command."""
-    for pattern, replacement in _EDITS:
+def bash_mutants(gold: str, family: str = "") -> Iterator[str]:
+    """Yield the mutants of a command, with the first mistakes of a family."""
+    for pattern, replacement in (*_EDITS, *read_toml("mistakes").get(family, ())):
         for match in re.finditer(pattern, gold):
             if isinstance(replacement, str):
                 yield _replaced(match, match.expand(replacement))
@@ -156,8 +168,8 @@ _SQL_CHANGES: Mapping[Any, Sequence[Any]] = {
     exp.And: ("this", "expression", exp.Or),
     exp.Or: (exp.And,),
     exp.Coalesce: ("this",),
-    exp.Sub: (exp.Add,),
-    exp.Add: (exp.Sub,),
+    exp.Sub: (exp.Add, "this", "expression"),
+    exp.Add: (exp.Sub, "this", "expression"),
     exp.Where: (None,),
     exp.Having: (None,),
     exp.Distinct: (None,),
@@ -167,11 +179,12 @@ _SQL_CHANGES: Mapping[Any, Sequence[Any]] = {
 """The changes of every node of a type, see `_change`."""
 
 
-def sql_mutants(gold: str) -> Iterator[str]:
-    """Yield the mutants of a query."""
+def sql_mutants(gold: str, tables: Mapping[str, Rows] = MappingProxyType({})) -> Iterator[str]:
+    """Yield the mutants of a query; those that take another column need the tables."""
     tree = sqlglot.parse_one(gold, read="mysql")
     for place, node in enumerate(tree.walk()):
-        for change in (*_SQL_CHANGES.get(type(node), ()), *_sql_changes(node)):
+        changes = _SQL_CHANGES.get(type(node), ())
+        for change in (*changes, *_sql_changes(node), *_column_changes(node, tables)):
             mutant = tree.copy()
             _change(next(islice(mutant.walk(), place, None)), change)
             yield mutant.sql(dialect="mysql")
@@ -231,8 +244,12 @@ def _sql_changes(node: Any) -> Iterator[Any]:
             yield {"side": None}
             yield _filter_later
         case exp.EQ(expression=exp.Literal(is_string=True, this=text)) if text[1:].islower():
-            for pattern in (f"{text}%", f"%{text}"):  # a part of the name
+            for pattern in (text, f"{text}%", f"%{text}"):  # any case, a part of the name
                 yield exp.Like(this=node.this.copy(), expression=exp.Literal.string(pattern))
+        case exp.EQ(this=exp.Column(), expression=exp.Subquery(this=exp.Select() as best)) if (
+            isinstance(best.selects[0], (exp.Max, exp.Min))
+        ):  # the highest id for the latest
+            yield _by_id
         case exp.NEQ(this=exp.Column() as column):
             unknown = exp.Is(this=column.copy(), expression=exp.Null())
             yield exp.paren(exp.or_(node.copy(), unknown))
@@ -261,6 +278,61 @@ def _sql_changes(node: Any) -> Iterator[Any]:
             yield exp.RowNumber()
         case exp.Union():
             yield {"distinct": not node.args["distinct"]}
+
+
+def _by_id(equal: Any) -> None:
+    """Compare the ids instead of another column."""
+    for column in (equal.this, equal.expression.this.selects[0].this):
+        column.replace(exp.column("id", column.args.get("table")))
+
+
+def _column_changes(node: Any, tables: Mapping[str, Rows]) -> Iterator[Any]:
+    """Yield changes to other columns of the tables that a query names: the NULLs or zeros of a
+    column, its namesake in another table, numbers beside it, ids."""
+    select = node.find_ancestor(exp.Select)
+    if select is None:
+        return
+    named = {}
+    for table in select.find_all(exp.Table):
+        if table.name in tables:
+            named[table.alias_or_name] = tables[table.name]
+    match node:
+        case exp.Not(this=exp.Is(this=exp.Column() as column)) if 0 in _values(column, named):
+            yield exp.GT(this=column.copy(), expression=exp.Literal.number(0))
+        case exp.Is(this=exp.Column() as column) if 0 in _values(column, named):
+            yield exp.EQ(this=column.copy(), expression=exp.Literal.number(0))
+        case exp.Join(side="", args={"on": exp.EQ() as on}) if any(
+            None in _values(column, named) for column in on.find_all(exp.Column)
+        ):
+            yield {"side": "LEFT"}
+        case exp.Count(this=exp.Star()):
+            for name, rows in named.items():
+                for column in rows.refers:
+                    yield {"this": exp.Distinct(expressions=[exp.column(column, name)])}
+        case exp.Column(name="id", parent=exp.Group()):
+            for label in ("name", "title"):
+                if label in named[node.table].columns:
+                    yield exp.column(label, node.table)
+        case exp.Column(parent=exp.Select() | exp.Ordered(), table=str() as table) if table:
+            for other, rows in named.items():
+                if other != table and node.name in rows.columns:
+                    yield exp.column(node.name, other)
+        case exp.Column(parent=exp.GT() | exp.GTE() | exp.LT() | exp.LTE()):
+            for name, rows in named.items():
+                if node.name not in rows.columns or node.table not in ("", name):
+                    continue
+                for column in rows.columns:
+                    is_other = column not in (node.name, rows.key, *rows.refers, *rows.closed)
+                    if is_other and of_type(int, rows.column(column)):
+                        yield exp.column(column, node.table)
+
+
+def _values(column: exp.Column, named: Mapping[str, Rows]) -> list[Any]:
+    """Return the values of a column."""
+    for name, rows in named.items():
+        if column.name in rows.columns and column.table in ("", name):
+            return rows.column(column.name)
+    return []
 
 
 def _ordered_changes(node: Any, keys: Sequence[Any]) -> Iterator[Any]:
@@ -420,7 +492,6 @@ def _python_changes(node: ast.AST) -> Iterator[ast.AST]:
                 yield _with(node, "args", [ast.Constant(" ")])
 
 
-MUTANTS = {"bash": bash_mutants, "sql": sql_mutants, "python": python_mutants}
 NORMAL: Mapping[str, Callable[[str], str]] = {
     "bash": str,
     "sql": normal_sql,
