@@ -65,11 +65,11 @@ TEST_EVERY = 5
 """The number of tasks of which one is in the test split."""
 BATCH = 24
 """The number of units whose golds are executed at once."""
-BUDGET = {"bash": 10, "sql": 40, "python": 100}
+BUDGET = {"bash": 14, "sql": 40, "python": 100}
 """The number of changes near its words that one mistake may survive."""
-TURNS = 3
-"""The number of turns in which a place may still grow to suit all its tasks."""
-FIRST = {"bash": 16, "sql": 6, "python": 24}
+TURNS = 1
+"""The number of turns in which a place still grows to suit all its tasks."""
+FIRST = {"bash": 6, "sql": 6, "python": 24}
 """The number of changes before any mistake is tried."""
 LADDER = {KNOWN: 0.3, ONE_CHANGED: 0.2, TWO_CHANGED: 0.15, NEW_KIND: 0.25, NEW_FAMILY: 0.1}
 """The parts of the test split, by distance."""

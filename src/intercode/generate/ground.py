@@ -64,6 +64,12 @@ def similar(draw: Draw, name: str, hyphen: str = "-") -> str:
     )
 
 
+def _range_ends(near: Texts) -> list[str]:
+    """Return the letters or digits at which ranges among the words, such as `a-m`, differ."""
+    ends = [end for word in near if re.fullmatch(r"\w-\w", word) for end in word[::2]]
+    return [end for end in ends if ends.count(end) == 1]
+
+
 def _usually(draw: Draw, preferred: Sequence[Item], items: Sequence[Item]) -> Item:
     """Return one of the preferred items in four cases of five, and else, or if there are none, one
     of the items."""
@@ -106,6 +112,9 @@ def _line_near(draw: Draw, line: str, near: Texts) -> str:
     """Return a line like this one: other words or numbers, more or fewer spaces, or nothing."""
     words = line.split()
     word = _word_in(line, near, draw) or draw.choice(words or ["x"])
+    ends = _range_ends(near)
+    if ends and draw.random() < 0.5:
+        return draw.choice((f"{draw.choice(ends)}{line[1:]}", f"{line[:-1]}{draw.choice(ends)}"))
     if draw.random() < 0.6:
         other = draw.choice([*filter(_NAME.fullmatch, near), word])
         longer = similar(draw, word, "_")  # by all definitions another word
@@ -214,6 +223,8 @@ class Rows:
         touched = without(self._named(near), [self.key])
         columns += without(columns, self.closed) * 3
         move, rows = _move(draw, _ROW_MOVES), list(self.rows)
+        if len(rows) > _MOST_ROWS and move == "add":
+            move = "change"
         adds = move in ("add", "add_extreme")
         changes = 1
         if adds:
@@ -231,10 +242,12 @@ class Rows:
         if adds:
             if self.key:
                 place = self.columns.index(self.key)
-                new[place] = self._new_key(draw, new[place])
+                new[place] = self._new_key(draw, new[place], near)
             rows.insert(draw.choice((spot, spot + 1, 0, len(rows))), tuple(new))
         elif move == "change":
             rows[spot] = tuple(new)
+        elif move == "change_all":
+            rows = self._alike(draw, new, without(touched, [*self.closed, *self.refers]))
         elif move == "remove" and not self.key and len(rows) > 3:
             del rows[spot]
         else:
@@ -245,6 +258,18 @@ class Rows:
         if self.sort:
             rows.sort(key=itemgetter(self.columns.index(self.sort)))
         return replace(self, rows=tuple(rows))
+
+    def _alike(self, draw: Draw, row: Sequence[Cell], columns: Texts) -> list[tuple[Cell, ...]]:
+        """Return the rows, where those of the row's group have its value in one of the columns, so
+        that a group may have none of a kind."""
+        rows, groups = list(self.rows), [*self.closed, *self.refers]
+        if not groups or not columns:
+            return rows
+        group, place = (self.columns.index(draw.choice(names)) for names in (groups, columns))
+        for number, old in enumerate(rows):
+            if old[group] == row[group]:
+                rows[number] = (*old[:place], row[place], *old[place + 1 :])
+        return rows
 
     def _named(self, words: Texts) -> list[str]:
         """Return the columns whose names are among the words; or else, whose numbers are."""
@@ -279,8 +304,9 @@ class Rows:
             places += best * (len(places) // len(best))
         return places
 
-    def _new_key(self, draw: Draw, old: Any) -> Any:
-        """Return a free key: a number, at times with a digit more or less, or a similar name."""
+    def _new_key(self, draw: Draw, old: Any, near: Texts) -> Any:
+        """Return a free key: a number, at times with a digit more or less, or a similar name, which
+        may begin with the end of a range."""
         used = self.column(self.key)
         numbers = of_type(int, used)
         if len(numbers) == len(used):
@@ -294,6 +320,9 @@ class Rows:
                 new += 1
             return new
         name = similar(draw, str(draw.choice((old, old, draw.choice(used)))))
+        ends = [end for end in _range_ends(near) if end.islower()]
+        if ends and draw.random() < 0.5:
+            name = draw.choice(ends) + name.lower()
         if name in used:
             name += str(len(used))
         return name
@@ -332,9 +361,19 @@ class Rows:
         row[place] = value
 
 
-_ROW_MOVES = {"add_extreme": 0.3, "add": 0.3, "change": 0.3, "remove": 0.03, "swap": 0.07}
+_ROW_MOVES = {
+    "add_extreme": 0.3,
+    "add": 0.3,
+    "change": 0.25,
+    "change_all": 0.05,
+    "remove": 0.03,
+    "swap": 0.07,
+}
 """Probabilities of changes to a table: add a row like the one that is first or last by a column, or
-like any row; change a row, remove it, or let it swap places with another."""
+like any row; change a row, or one value in all rows with a common one, remove a row, or let it swap
+places with another."""
+_MOST_ROWS = 150
+"""A table with more rows gets no more rows like any."""
 _LARGEST_KEY = 10_000
 """Larger keys do not get another digit."""
 
@@ -585,9 +624,16 @@ def bytes_of(content: Any) -> bytes:
             return str(content).encode()
 
 
+def _wider(text: str) -> str:
+    return text.replace(" ", "  ")
+
+
+_ALIKE: Mapping[str, Callable[[str], str]] = {"qi": str.swapcase, "qb": _wider}
+"""What makes a file that differs from its twin only in what an option of diff ignores."""
 _LONGEST_PATH = 60
-_EXTREME = 0.2
-"""The probability that the largest or the smallest file grows, if the gold names no file."""
+_EXTREME, _EXTREME_FIRST = 0.2, 0.6
+"""The probability that the largest or the smallest file grows, if the gold names no file; the
+second if the gold prints the first ones."""
 _COPY, _COPY_NAMED = 0.2, 0.05
 """The probability that a file is copied to another folder; the second if the gold names it."""
 _CHANGE, _CHANGE_NAMED, _CHANGE_PARTS = 0.3, 0.7, 0.9
@@ -595,6 +641,8 @@ _CHANGE, _CHANGE_NAMED, _CHANGE_PARTS = 0.3, 0.7, 0.9
 second is for a file that the gold names, the third for tables and archives."""
 _TWINS = 0.6
 """The probability that files of the same name get a new file in their folder as well."""
+_AT_ONCE = (1, 2, 5)
+"""Numbers of files with one content that are added at once near a file."""
 _MOST_CHANGES = {Rows: 30, Prose: 10}
 """The largest number of changes that a content gets at once, by its type."""
 
@@ -608,29 +656,44 @@ def grow_files(draw: Draw, files: Mapping[str, Any], near: Texts, known: Texts) 
     words = {*known}
     named = [path for path in paths if path.rpartition("/")[2] in words]
     path = _usually(draw, named or _with_most(paths, words), paths)
-    if not named and draw.random() < _EXTREME:
+    extreme = _EXTREME
+    if "head" in known:
+        extreme = _EXTREME_FIRST
+    is_extreme = not named and draw.random() < extreme
+    if is_extreme:
         path = draw.choice((min, max))(paths, key=lambda path: len(bytes_of(files[path])))
+    pairs = among(_ALIKE, near)
+    twins = [other for other in paths if other.endswith(f"/{path.rpartition('/')[2]}")]
+    if pairs and len(twins) > 1:
+        path, twin = draw.sample(twins, 2)
+        if isinstance(files[twin], str):
+            alike = _ALIKE[draw.choice(pairs)](files[twin])
+            return {**files, path: type(files[twin])(alike)}
     content, copy, change = files[path], _COPY, _CHANGE
     if named:
         copy, change = _COPY_NAMED, _CHANGE_NAMED
     if isinstance(content, (Rows, Archive)):
         change = _CHANGE_PARTS
     if draw.random() < copy:
-        name = _path_of_copy(draw, path, paths)
+        names = [_path_of_copy(draw, path, paths)]
     elif hasattr(content, "grown") and draw.random() < change:
         most = _MOST_CHANGES.get(type(content), 1)
         for _ in range(draw.choice((1, max(1, most // 3), most))):
             content = content.grown(draw, near, known)
         return {**files, path: content}
     else:
-        name = _path_near(draw, path, near, known, paths)
-        content = _content_near(draw, content, near, known)
-    new = {name: content}
+        if not is_extreme or draw.random() < 0.5:
+            content = _content_near(draw, content, near, known)
+        names = []
+        for _ in range(draw.choice(_AT_ONCE)):
+            names.append(_path_near(draw, path, near, known, paths))
+    new = dict.fromkeys(names, content)
     folder, _, file = path.rpartition("/")
-    if name.startswith(f"{folder}/") and draw.random() < _TWINS:
-        for twin in paths:
-            if twin.endswith(f"/{file}") and twin != path:
-                new[twin.removesuffix(file) + name.removeprefix(f"{folder}/")] = files[twin]
+    for name in names:
+        if name.startswith(f"{folder}/") and draw.random() < _TWINS:
+            for twin in paths:
+                if twin.endswith(f"/{file}") and twin != path:
+                    new[twin.removesuffix(file) + name.removeprefix(f"{folder}/")] = files[twin]
     changed = dict(files)
     for name, content in new.items():
         nested = any(f"{name}/" in other or f"{other}/" in name for other in changed)
@@ -691,13 +754,81 @@ def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -
     if "type" in known:
         usual[5] = new
     below = f"{folder}/{draw.choice(usual)}"
-    where = draw.choice((folder, folder, folder, below, above, ""))
+    folders: Sequence[str] = (folder, folder, folder, below, above, "")
+    ends = _range_ends(near)
+    if ends and draw.random() < 0.7:
+        end = draw.choice(ends)
+        folders, new = (folder,), f"{end}{name}"
+        if end.isdigit():
+            new = f"{stem}-{end}{dot}{ending}"
+    where = draw.choice(folders)
+    shown = {"iname": name.swapcase(), "i": name.swapcase(), ".*": f".{name}"}
+    words = among(shown, near)
+    if part and "prune" in near:
+        where = f"{folder}/{part}"
+    elif part and "iname" in near and draw.random() < 0.3:
+        where = folder.replace(part, part.swapcase())
+    elif words and draw.random() < 0.5:
+        where, new = draw.choice((folder, "")), shown[draw.choice(words)]
+    elif "type" in near and draw.random() < 0.5:
+        where = f"{folder}/{stem}-{draw.randint(2, 99)}{dot}{ending}"
+    elif part and draw.random() < 0.5:
+        where = folder.replace(part, similar(draw, part))
+    return f"{where}/{new}".lstrip("/")
+
+
+def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -> str:
+    """Return a path in the same folder, in one below or above it or with a similar name, whose
+    name is similar. The folder below may be called like a file if the gold asks for types. The
+    words of mistakes that ignore case, hidden files or types call for such names."""
+    folder, _, name = path.rpartition("/")
+    stem, dot, ending = name.rpartition(".")
+    stem = stem or name
+    used = {*re.findall(r"[a-z]+", " ".join(paths))}
+    stems = among(near, used) or [name]
+    near_words = [word for word in near if len(word) > 1]
+    word = _word_in(name, near_words, draw)
+    new = draw.choice(
+        (
+            *[f".{name}"] * 3,
+            f"{name}.{draw.choice(_OLD)}",
+            f"{name}.{draw.choice(_OLD)}",
+            f"{stem}-{draw.randint(2, 99)}{dot}{ending}",
+            f"{stem}{ending}",
+            *[f"{stem}{dot}{ending.upper()}"] * 2,
+            *[f"{stem}{dot}x{ending}"] * 2,
+            name.capitalize(),
+            name.lower(),
+            f"{draw.choice(_VERSIONS)}-{name}",
+            f"{draw.choice(_VERSIONS)}-{name}",
+            name.replace(word, similar(draw, word)) if word else f"{name}s",
+            f"{draw.choice(stems)}{dot}{ending}",
+            f"{draw.choice(stems)}-{draw.randint(2, 99)}{dot}{ending}",
+            name,
+        )
+    )
+    above, part = folder.rpartition("/")[0], _word_in(folder, near_words, draw)
+    usual = ["old", "archive", ".cache", "tmp", f"{name}.d", "later"]
+    if "type" in known:
+        usual[5] = new
+    below = f"{folder}/{draw.choice(usual)}"
+    folders: Sequence[str] = (folder, folder, folder, below, above, "")
+    signs = [word for word in near if len(word) == 1 and word.isalnum()]
+    if signs and draw.random() < 0.5:  # the end of a range, another order
+        sign = draw.choice(signs)
+        new = draw.choice((f"{stem}-{sign}{dot}{ending}", f"{sign.upper()}{name}", f"{sign}{name}"))
+        folders = (folder,)
+    where = draw.choice(folders)
     shown = {"iname": name.swapcase(), "i": name.swapcase(), ".*": f".{name}"}
     words = among(shown, near)
     if words and draw.random() < 0.5:
         where, new = draw.choice((folder, "")), shown[draw.choice(words)]
     elif "type" in near and draw.random() < 0.5:
         where = f"{folder}/{stem}-{draw.randint(2, 99)}{dot}{ending}"
+    if part and "prune" in near:
+        where = f"{folder}/{part}"
+    elif part and "iname" in near and draw.random() < 0.5:
+        where = folder.replace(part, part.swapcase())
     elif part and draw.random() < 0.5:
         where = folder.replace(part, similar(draw, part))
     return f"{where}/{new}".lstrip("/").replace(" ", "-")
@@ -717,7 +848,11 @@ def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
     if isinstance(content, Prose):
         hyphen = "_"
     numbers = numbers_in(near, 10)
-    if move == "resize" and numbers:
+    if move == "line" and near:
+        lines = content.splitlines() or [""]
+        lines[draw.randrange(len(lines))] = draw.choice(near)
+        new = as_text(lines)
+    elif move == "resize" and numbers:
         size = max(1, draw.choice(numbers) + draw.choice((-1, 0, 1)))
         new = (content + "x") * (size // (len(content.encode()) + 1) + 1)
         new = new.encode()[: size - 1].decode(errors="ignore") + "\n"
@@ -735,6 +870,13 @@ def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
     return type(content)(new)
 
 
-_CONTENT_MOVES = {"same": 0.3, "repeat": 0.1, "swapcase": 0.1, "word": 0.1, "resize": 0.4}
+_CONTENT_MOVES = {
+    "same": 0.3,
+    "repeat": 0.1,
+    "swapcase": 0.1,
+    "word": 0.1,
+    "line": 0.1,
+    "resize": 0.3,
+}
 """Probabilities of the differences between a new file and the one near it; without a number to
 resize to, another word."""

@@ -24,7 +24,7 @@ _FILE = re.compile(r"(?<=/)[\w-]+(?:\.\w+)+")
 _JOINED = re.compile(r"/?\w+(?:[./-]\w+)+|/\w+")
 _QUOTED = re.compile(r"'[^'\n]+'|\"[^\"\n]+\"")
 _TOKEN = re.compile(r"[\w./-]*\w|\S")
-MOST_AT_ONCE = 20
+MOST_AT_ONCE = 6
 NEUTRAL = 0.3
 """The part of the changes that stay although they refute nothing: others may build on them."""
 

@@ -119,7 +119,7 @@ _EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r'\$NF == "(\w+)"', r"$NF ~ /^\1/"),
     (r'\$(\d+) == "(\w+)"', r"$\1 ~ /\2$/"),
     (r"\(\^\| \)|\( \|\$\)", ""),
-    (r"(?<=\[)\w(?=-\w\])(?!a-z)", _next_letter),  # a letter range
+    (r"(?<=\[)(?!a-z)\w(?=-\w\])", _next_letter),  # a letter range
     (r"(?<=\[\w-)\w(?=\])(?<!a-z)", _letter_before),
     (r"\$(\d+) != (\d+)", r"$\1 < \2"),
     (r"\$(\d+) != (\d+)", r'$0 !~ " \2( |$)"'),
@@ -301,19 +301,25 @@ def _column_changes(node: Any, tables: Mapping[str, Rows]) -> Iterator[Any]:
             yield exp.GT(this=column.copy(), expression=exp.Literal.number(0))
         case exp.Is(this=exp.Column() as column) if 0 in _values(column, named):
             yield exp.EQ(this=column.copy(), expression=exp.Literal.number(0))
-        case exp.Join(side="", args={"on": exp.EQ() as on}) if any(
-            None in _values(column, named) for column in on.find_all(exp.Column)
-        ):
-            yield {"side": "LEFT"}
+        case exp.Join(side="", args={"on": exp.EQ() as on}) if len(select.args["joins"]) == 1:
+            without_partner = any(None in _values(key, named) for key in on.find_all(exp.Column))
+            where = select.args.get("where") or exp.Where()
+            rows = named.get(node.alias_or_name)
+            if (
+                rows
+                and without_partner
+                and not any(column.name in rows.columns for column in where.find_all(exp.Column))
+            ):
+                yield {"side": "LEFT"}
         case exp.Count(this=exp.Star()):
             for name, rows in named.items():
                 for column in rows.refers:
                     yield {"this": exp.Distinct(expressions=[exp.column(column, name)])}
-        case exp.Column(name="id", parent=exp.Group()):
+        case exp.Column(name="id", parent=exp.Group(), table=table) if table in named:
             for label in ("name", "title"):
-                if label in named[node.table].columns:
+                if label in named[table].columns:
                     yield exp.column(label, node.table)
-        case exp.Column(parent=exp.Select() | exp.Ordered(), table=str() as table) if table:
+        case exp.Column(parent=exp.Select() | exp.Ordered(), table=table) if table in named:
             for other, rows in named.items():
                 if other != table and node.name in rows.columns:
                     yield exp.column(node.name, other)
