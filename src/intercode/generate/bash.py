@@ -527,7 +527,14 @@ FAMILIES = (
         "bash-files", "bash", "one text file: count, print, change, remove", _files_place, _note
     ),
     Family("bash-find", "bash", "files of a tree, by name, size and folder", _find_place, _search),
-    Family("bash-tables", "bash", "CSV tables: filter, add up, group, join", _tables_place, _row),
+    Family(
+        "bash-tables",
+        "bash",
+        "CSV tables: filter, add up, group, join",
+        _tables_place,
+        _row,
+        tasks_per_place=2,
+    ),
     Family("bash-logs", "bash", "access logs: select, count, rank", _logs_place, _request),
     Family(
         "bash-settings",

@@ -147,6 +147,14 @@ class Work:
     drafts: list[Draft] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
     dropped: list[tuple[str, str]] = field(default_factory=list)
+    suited: list[Draft] = field(default_factory=list)
+    """The tasks that the place is known to suit as it is now."""
+
+    def suit(self, drafted: Draft, place: Place) -> None:
+        """Take the place after it grew for a task."""
+        if place is not self.place:
+            self.place, self.suited = place, []
+        self.suited.append(drafted)
 
     def line(self) -> dict[str, Any]:
         """Return what `progress.jsonl` keeps."""
@@ -381,16 +389,15 @@ class Generation:
     def _settle(self, draw: Draw, work: Work) -> None:
         """Let the place grow until it suits all tasks at once; drop those that it never suits."""
         for turn in range(TURNS + len(work.drafts) + 1):
-            place = work.place
             for drafted in work.drafts[:]:
+                if drafted in work.suited:
+                    continue
                 grown, passing = self._grow(draw, drafted, work.place, settling=turn)
                 if passing == []:
-                    work.place = grown
+                    work.suit(drafted, grown)
                 else:
                     work.drafts.remove(drafted)
                     work.dropped.append((drafted.question.kind, "it needs a place of its own"))
-            if work.place is place:
-                break
 
     def _compose(self, draw: Draw, unit: Unit) -> Work:
         assert unit.family.compose
@@ -423,7 +430,7 @@ class Generation:
         if passing:
             return with_placeholders(f"this passes too: {passing[0]}", drafted.parameters)
         if isinstance(ground, Place):
-            work.place = ground
+            work.suit(drafted, ground)
         else:
             calls = fewer(ground, drafted.gold, drafted.mistakes)
             tests = write_tests(drafted.gold, calls)

@@ -223,8 +223,8 @@ class Rows:
         touched = without(self._named(near), [self.key])
         columns += without(columns, self.closed) * 3
         move, rows = _move(draw, _ROW_MOVES), list(self.rows)
-        if len(rows) > _MOST_ROWS and move == "add":
-            move = "change"
+        if len(rows) > _MOST_ROWS and move.startswith("add"):
+            return self
         adds = move in ("add", "add_extreme")
         changes = 1
         if adds:
@@ -362,18 +362,18 @@ class Rows:
 
 
 _ROW_MOVES = {
-    "add_extreme": 0.3,
-    "add": 0.3,
-    "change": 0.25,
-    "change_all": 0.05,
-    "remove": 0.03,
-    "swap": 0.07,
+    "add_extreme": 0.35,
+    "add": 0.45,
+    "change": 0.12,
+    "change_all": 0.03,
+    "remove": 0.01,
+    "swap": 0.04,
 }
 """Probabilities of changes to a table: add a row like the one that is first or last by a column, or
 like any row; change a row, or one value in all rows with a common one, remove a row, or let it swap
 places with another."""
-_MOST_ROWS = 150
-"""A table with more rows gets no more rows like any."""
+_MOST_ROWS = 250
+"""A table with more rows gets no more of them."""
 _LARGEST_KEY = 10_000
 """Larger keys do not get another digit."""
 
@@ -643,7 +643,7 @@ _TWINS = 0.6
 """The probability that files of the same name get a new file in their folder as well."""
 _AT_ONCE = (1, 2, 5)
 """Numbers of files with one content that are added at once near a file."""
-_MOST_CHANGES = {Rows: 30, Prose: 10}
+_MOST_CHANGES = {Rows: 10, Prose: 10}
 """The largest number of changes that a content gets at once, by its type."""
 
 

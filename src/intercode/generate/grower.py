@@ -17,15 +17,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Protocol, Self, TypeVar
 
-from intercode.generate.draws import Draw, Texts
+from intercode.generate.draws import Draw, Texts, without
 
 _WORD = re.compile(r"[A-Za-z_]\w*|\d+")
 _FILE = re.compile(r"(?<=/)[\w-]+(?:\.\w+)+")
 _JOINED = re.compile(r"/?\w+(?:[./-]\w+)+|/\w+")
 _QUOTED = re.compile(r"'[^'\n]+'|\"[^\"\n]+\"")
 _TOKEN = re.compile(r"[\w./-]*\w|\S")
-MOST_AT_ONCE = 6
-NEUTRAL = 0.3
+MOST_AT_ONCE = 12
+NEUTRAL = 0.15
 """The part of the changes that stay although they refute nothing: others may build on them."""
 
 
@@ -75,9 +75,9 @@ def grow(
     is not sound on it. The first changes, near its words, are made before any mistake is tried.
 
     A mistake that survives `budget` changes near its words ends the growth. A change costs an
-    execution of the gold and of the mistakes that are left; those refuted before are not tried
-    again, so a change may let them pass. One that refutes nothing stays with the probability
-    `neutral`."""
+    execution of the gold and of the mistakes that are left; once none is left, the others are
+    executed again, since a change may let them pass. One that refutes nothing stays with the
+    probability `neutral`."""
     known = words_of(gold)
     changed = ground
     for _ in range(first):
@@ -98,6 +98,9 @@ def grow(
         for _ in range(draw.randint(1, MOST_AT_ONCE)):
             changed = changed.grown(draw, near, known)
         still = judge(changed, gold, passing)
-        if still is not None and (len(still) < len(passing) or draw.random() < neutral):
-            ground, passing = changed, still
+        if still is None or (len(still) == len(passing) and draw.random() >= neutral):
+            continue
+        if not still:
+            still = judge(changed, gold, without(mistakes, passing)) or []
+        ground, passing = changed, still
     return ground, passing

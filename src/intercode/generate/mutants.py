@@ -1,9 +1,7 @@
 """Plausible mistakes: what a gold becomes by one small change. A generated task is kept only if the
 reward refuses all that mean something else, so that its files tell wrong from right.
 
-    Bash     an option, a stage of a pipe, an anchor, an escape or a condition less; < for <= and
-             so on; first for last; another column; a part for the whole, the size for the content;
-             small letters for capitals; all files with such a name; numbers as text
+    Bash     what `mistakes.toml` has; all files with such a name
     SQL      a condition, a sort key, a group or a DISTINCT less; < for <= or for >= and so on, all
              limits at once; a join for an anti-join; a number one off; AND for OR; another
              aggregate, join or order; LIMIT 1; rows or values once, or as often as they are there;
@@ -68,72 +66,24 @@ def _letter_before(match: re.Match[str]) -> str:
 
 
 _COMPARISON = r"(?<= )(?:[<>]=?|-[lg][te])"
-_TESTS = "type|name|path|size|mindepth|maxdepth|iname|C"
-_EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    (rf" -(?!(?:{_TESTS}|exec|printf) )[a-zA-Z]+(?= )", ""),  # an option
-    (r"(?<= -)[a-zA-Z](?=[a-zA-Z]{1,2} )", ""),  # one of several letters
-    (r"(?<= -)([a-zA-Z]{1,2})[a-zA-Z](?= )", r"\1"),
-    (rf" -(?:{_TESTS}) \S+", ""),  # a test of find, or the folder of tar
-    (r"(find \S+)(?= )(?![^|]* -maxdepth)", r"\1 -maxdepth 1"),
-    (r"(?<= -size [+-])\d+", _one_less),
-    (r"(?<= -size [+-])\d+", _one_more),
-    (r" -k\d+(?:,\d+)?[a-z]*", ""),  # a sort key
-    (r"(?<= -k)(\d+,\d+)[nr](r?)(?= |$)", r"\1\2"),  # as text, or the other way round
-    (r"(?<= -k)(\d+,\d+)nr(?= |$)", r"\1n"),
-    (r"(?<= -k)(\d+,\d+)(?= |$)", r"\1r"),
-    (r" \| (?:[^|']|'[^']*')+(?=\|)", " "),  # a stage of a pipe
-    (r" \| (?:[^|'()]|'[^']*')+$", ""),
-    (r"(?<=['/])\^|\$(?=['/)])|\\[<>b]", ""),  # an anchor
-    (r"\\\.", "."),  # an escape
-    (r"\*\.", "*"),
-    (r"/g(?=[;'])", "/"),  # all matches of a line
-    (rf"{_COMPARISON}(?= [\d$\"])", _compared),  # a limit
-    (r"[^'{(&|;]+ && (?=[^']*[{'])", ""),  # a condition
-    (r" && [^'{)&|;]+(?=[ ')])", ""),
-    (r"&&", "||"),
-    (r"\bNF(?= && |\s*\{)", "length"),  # a line of spaces counts
-    (r'\$(\d+) == ("[^"]*"|\w+)', r"$\1 ~ \2"),  # a part for the whole
-    (r'\$\d+ == ("[^"]*"|\w+)', r"$0 ~ \1"),
-    (r'\$(\d+) == ("[^"]*")', r"index($\1, \2) == 1"),
-    (r"cmp(?: -s)? (\S+) (\S+)", r"[ $(wc -c < \1) = $(wc -c < \2) ]"),
-    (r"\bgrep(?! (?:-\w+ )*-\w*i)(?= (?:-\w+ )*'?[\\.^<]*[A-Za-z(])", "grep -i"),  # any case
-    (r"-name(?= '?[^' ]*[A-Za-z])", "-iname"),
-    (r"\bhead\b", "tail"),  # first for last
-    (r"\btail\b", "head"),
-    (r"\$\{(\w+)%([^%}*]+)\}", r"${\1/\2}"),
-    (r"'NR == 1 \{", "'END {"),
-    (r"(?<=\$)\d\b", _one_more),  # another column
-    (r"(?<=\$)[2-9]\b", _one_less),
-    (r"\{print (\$\d+), (\$\d+)", r"{print \2, \1"),
-    (r"comm -23", "comm -13"),
-    (r"comm -13", "comm -23"),
-    (r"sort -u", "sort"),
-    (r"(find \S+)(?= )(?! -m(?:ax|in)depth| .*(?:-path|NR ==))", r"\1 -mindepth 2"),
-    (r"\|\|", "&&"),
-    (r"\\\|[\w ]+|[\w ]+\\\|", ""),  # one of two words
-    (r"(--wildcards '[^']*)'", r"\1*'"),
-    (r"--wildcards", "--ignore-case --wildcards"),
-    (r"(?<=-F, ')([^|]*?\$\d+ [<>]=? )(\d+)", r'\1"\2"'),  # compared as text
-    (r"\bNR > 1\b", "NR > 2"),
-    (r'\$NF == "(\w+)"', r"/\1$/"),  # a part for the whole
-    (r'\$NF == "(\w+)"', r"$NF ~ /^\1/"),
-    (r'\$(\d+) == "(\w+)"', r"$\1 ~ /\2$/"),
-    (r"\(\^\| \)|\( \|\$\)", ""),
-    (r"(?<=\[)(?!a-z)\w(?=-\w\])", _next_letter),  # a letter range
-    (r"(?<=\[\w-)\w(?=\])(?<!a-z)", _letter_before),
-    (r"\$(\d+) != (\d+)", r"$\1 < \2"),
-    (r"\$(\d+) != (\d+)", r'$0 !~ " \2( |$)"'),
-)
+_CHANGES: Mapping[str, Callable[[re.Match[str]], str]] = {
+    "@compared": _compared,
+    "@less": _one_less,
+    "@more": _one_more,
+    "@before": _letter_before,
+    "@after": _next_letter,
+}
+"""The changes that `mistakes.toml` names."""
 
 
 def bash_mutants(gold: str, family: str = "") -> Iterator[str]:
     """Yield the mutants of a command, with the first mistakes of a family."""
-    for pattern, replacement in (*_EDITS, *read_toml("mistakes").get(family, ())):
+    tables = read_toml("mistakes")
+    for pattern, replacement in (*tables["all"], *tables.get(family, ())):
+        change = _CHANGES.get(replacement)
         for match in re.finditer(pattern, gold):
-            if isinstance(replacement, str):
-                yield _replaced(match, match.expand(replacement))
-            else:
-                yield _replaced(match, replacement(match))
+            new = change(match) if change else match.expand(replacement)
+            yield _replaced(match, new)
     if re.match(r"(?:cd \S+ && )?(?:chmod|cp|mv|rm|truncate)\b[^|;]*$", gold):
         for match in re.finditer(r"(?<=/)[\w-]+\.\w+(?= |$)", gold):  # all files with such a name
             yield _replaced(match, f"{match[0]}*")
