@@ -47,21 +47,30 @@ def similar(draw: Draw, name: str, hyphen: str = "-") -> str:
     joint = hyphen
     if " " in name or name[:1].isupper():
         joint = " "
-    return draw.choice(
-        (
-            f"{name}s",
-            f"{draw.choice(('new', 'old', 'my'))}{hyphen}{name}",
-            f"{name}{joint}{draw.choice(('Old', 'North', 'II'))}",
-            f"{draw.choice(('New', 'Old', 'East'))}{joint}{name}",
-            f"re{name}",
-            f"{name}ed",
-            f"sub{name}",
-            name.capitalize(),
-            name.capitalize(),
-            name.lower(),
-            name.upper(),
-        )
+    return draw.choice(_SIMILAR).format(
+        name=name,
+        before=draw.choice(("new", "old", "my")) + hyphen,
+        Before=draw.choice(("New", "Old", "East")) + joint,
+        after=joint + draw.choice(("Old", "North", "II")),
+        capital=name.capitalize(),
+        upper=name.upper(),
+        lower=name.lower(),
     )
+
+
+_SIMILAR = (
+    "{name}s",
+    "{before}{name}",
+    "{name}{after}",
+    "{Before}{name}",
+    "re{name}",
+    "{name}ed",
+    "sub{name}",
+    "{capital}",
+    "{capital}",
+    "{lower}",
+    "{upper}",
+)
 
 
 def _range_ends(near: Texts) -> list[str]:
@@ -662,13 +671,6 @@ def grow_files(draw: Draw, files: Mapping[str, Any], near: Texts, known: Texts) 
     is_extreme = not named and draw.random() < extreme
     if is_extreme:
         path = draw.choice((min, max))(paths, key=lambda path: len(bytes_of(files[path])))
-    pairs = among(_ALIKE, near)
-    twins = [other for other in paths if other.endswith(f"/{path.rpartition('/')[2]}")]
-    if pairs and len(twins) > 1:
-        path, twin = draw.sample(twins, 2)
-        if isinstance(files[twin], str):
-            alike = _ALIKE[draw.choice(pairs)](files[twin])
-            return {**files, path: type(files[twin])(alike)}
     content, copy, change = files[path], _COPY, _CHANGE
     if named:
         copy, change = _COPY_NAMED, _CHANGE_NAMED
@@ -719,6 +721,50 @@ def _path_of_copy(draw: Draw, path: str, paths: Texts) -> str:
     return f"{where}/{new}".lstrip("/")
 
 
+def _name_near(draw: Draw, name: str, near: Texts, paths: Texts) -> str:
+    """Return a name like this one: hidden, longer, with another ending, number or case."""
+    stem, dot, ending = name.rpartition(".")
+    used = {*re.findall(r"[a-z]+", " ".join(paths))}
+    word = _word_in(name, near, draw) or name
+    return draw.choice(_NAMES).format(
+        name=name,
+        stem=stem or name,
+        dot=dot,
+        ending=ending,
+        upper=ending.upper(),
+        number=draw.randint(2, 99),
+        old=draw.choice(("bak", "old", "orig")),
+        version=draw.choice(("old", "new")),
+        other=draw.choice(among(near, used) or [name]),
+        similar=name.replace(word, similar(draw, word)),
+        capital=name.capitalize(),
+        lower=name.lower(),
+    )
+
+
+_NAMES = (
+    ".{name}",
+    ".{name}",
+    ".{name}",
+    "{name}.{old}",
+    "{name}.{old}",
+    "{stem}-{number}{dot}{ending}",
+    "{stem}{ending}",
+    "{stem}{dot}{upper}",
+    "{stem}{dot}{upper}",
+    "{stem}{dot}x{ending}",
+    "{stem}{dot}x{ending}",
+    "{capital}",
+    "{lower}",
+    "{version}-{name}",
+    "{version}-{name}",
+    "{similar}",
+    "{other}{dot}{ending}",
+    "{other}-{number}{dot}{ending}",
+    "{name}",
+)
+
+
 def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -> str:
     """Return a path in the same folder, in one below or above it or with a similar name, whose
     name is similar. The folder below may be called like a file if the gold asks for types. The
@@ -726,29 +772,8 @@ def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -
     folder, _, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
     stem = stem or name
-    used = {*re.findall(r"[a-z]+", " ".join(paths))}
-    stems = among(near, used) or [name]
     near_words = [word for word in near if len(word) > 1]
-    word = _word_in(name, near_words, draw)
-    new = draw.choice(
-        (
-            *[f".{name}"] * 3,
-            f"{name}.{draw.choice(_OLD)}",
-            f"{name}.{draw.choice(_OLD)}",
-            f"{stem}-{draw.randint(2, 99)}{dot}{ending}",
-            f"{stem}{ending}",
-            *[f"{stem}{dot}{ending.upper()}"] * 2,
-            *[f"{stem}{dot}x{ending}"] * 2,
-            name.capitalize(),
-            name.lower(),
-            f"{draw.choice(_VERSIONS)}-{name}",
-            f"{draw.choice(_VERSIONS)}-{name}",
-            name.replace(word, similar(draw, word)) if word else f"{name}s",
-            f"{draw.choice(stems)}{dot}{ending}",
-            f"{draw.choice(stems)}-{draw.randint(2, 99)}{dot}{ending}",
-            name,
-        )
-    )
+    new = _name_near(draw, name, near_words, paths)
     above, part = folder.rpartition("/")[0], _word_in(folder, near_words, draw)
     usual = ["old", "archive", ".cache", "tmp", f"{name}.d", "later"]
     if "type" in known:
@@ -762,7 +787,8 @@ def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -
         if end.isdigit():
             new = f"{stem}-{end}{dot}{ending}"
     where = draw.choice(folders)
-    shown = {"iname": name.swapcase(), "i": name.swapcase(), ".*": f".{name}"}
+    shown = {"f": name.capitalize(), ".*": f".{name}"}
+    shown |= dict.fromkeys(("iname", "i"), name.swapcase())
     words = among(shown, near)
     if part and "prune" in near:
         where = f"{folder}/{part}"
@@ -774,73 +800,15 @@ def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -
         where = f"{folder}/{stem}-{draw.randint(2, 99)}{dot}{ending}"
     elif part and draw.random() < 0.5:
         where = folder.replace(part, similar(draw, part))
-    return f"{where}/{new}".lstrip("/")
-
-
-def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -> str:
-    """Return a path in the same folder, in one below or above it or with a similar name, whose
-    name is similar. The folder below may be called like a file if the gold asks for types. The
-    words of mistakes that ignore case, hidden files or types call for such names."""
-    folder, _, name = path.rpartition("/")
-    stem, dot, ending = name.rpartition(".")
-    stem = stem or name
-    used = {*re.findall(r"[a-z]+", " ".join(paths))}
-    stems = among(near, used) or [name]
-    near_words = [word for word in near if len(word) > 1]
-    word = _word_in(name, near_words, draw)
-    new = draw.choice(
-        (
-            *[f".{name}"] * 3,
-            f"{name}.{draw.choice(_OLD)}",
-            f"{name}.{draw.choice(_OLD)}",
-            f"{stem}-{draw.randint(2, 99)}{dot}{ending}",
-            f"{stem}{ending}",
-            *[f"{stem}{dot}{ending.upper()}"] * 2,
-            *[f"{stem}{dot}x{ending}"] * 2,
-            name.capitalize(),
-            name.lower(),
-            f"{draw.choice(_VERSIONS)}-{name}",
-            f"{draw.choice(_VERSIONS)}-{name}",
-            name.replace(word, similar(draw, word)) if word else f"{name}s",
-            f"{draw.choice(stems)}{dot}{ending}",
-            f"{draw.choice(stems)}-{draw.randint(2, 99)}{dot}{ending}",
-            name,
-        )
-    )
-    above, part = folder.rpartition("/")[0], _word_in(folder, near_words, draw)
-    usual = ["old", "archive", ".cache", "tmp", f"{name}.d", "later"]
-    if "type" in known:
-        usual[5] = new
-    below = f"{folder}/{draw.choice(usual)}"
-    folders: Sequence[str] = (folder, folder, folder, below, above, "")
-    signs = [word for word in near if len(word) == 1 and word.isalnum()]
-    if signs and draw.random() < 0.5:  # the end of a range, another order
-        sign = draw.choice(signs)
-        new = draw.choice((f"{stem}-{sign}{dot}{ending}", f"{sign.upper()}{name}", f"{sign}{name}"))
-        folders = (folder,)
-    where = draw.choice(folders)
-    shown = {"iname": name.swapcase(), "i": name.swapcase(), ".*": f".{name}"}
-    words = among(shown, near)
-    if words and draw.random() < 0.5:
-        where, new = draw.choice((folder, "")), shown[draw.choice(words)]
-    elif "type" in near and draw.random() < 0.5:
-        where = f"{folder}/{stem}-{draw.randint(2, 99)}{dot}{ending}"
-    if part and "prune" in near:
-        where = f"{folder}/{part}"
-    elif part and "iname" in near and draw.random() < 0.5:
-        where = folder.replace(part, part.swapcase())
-    elif part and draw.random() < 0.5:
-        where = folder.replace(part, similar(draw, part))
     return f"{where}/{new}".lstrip("/").replace(" ", "-")
-
-
-_OLD = ("bak", "old", "orig")
-_VERSIONS = ("old", "new")
 
 
 def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
     """Return the content for a file near another: the same, none, four times it, one of the same
     size, with a similar word for a word, of a size near a number, or with another change."""
+    pairs = among(_ALIKE, near)
+    if pairs and isinstance(content, str):
+        return type(content)(_ALIKE[draw.choice(pairs)](content))
     move = _move(draw, _CONTENT_MOVES)
     if move == "same" or not isinstance(content, str):
         return content

@@ -1,7 +1,7 @@
 """Plausible mistakes: what a gold becomes by one small change. A generated task is kept only if the
 reward refuses all that mean something else, so that its files tell wrong from right.
 
-    Bash     what `mistakes.toml` has; all files with such a name
+    Bash     what `mistakes.toml` has
     SQL      a condition, a sort key, a group or a DISTINCT less; < for <= or for >= and so on, all
              limits at once; a join for an anti-join; a number one off; AND for OR; another
              aggregate, join or order; LIMIT 1; rows or values once, or as often as they are there;
@@ -28,7 +28,7 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-from intercode.generate.draws import Item, of_type, read_toml
+from intercode.generate.draws import Item, read_toml
 from intercode.generate.ground import Rows
 
 
@@ -84,10 +84,6 @@ def bash_mutants(gold: str, family: str = "") -> Iterator[str]:
         for match in re.finditer(pattern, gold):
             new = change(match) if change else match.expand(replacement)
             yield _replaced(match, new)
-    if re.match(r"(?:cd \S+ && )?(?:chmod|cp|mv|rm|truncate)\b[^|;]*$", gold):
-        for match in re.finditer(r"(?<=/)[\w-]+\.\w+(?= |$)", gold):  # all files with such a name
-            yield _replaced(match, f"{match[0]}*")
-            yield _replaced(match, f"*{match[0]}")
 
 
 def limit_mutants(gold: str) -> Iterator[tuple[str, bool]]:
@@ -237,8 +233,8 @@ def _by_id(equal: Any) -> None:
 
 
 def _column_changes(node: Any, tables: Mapping[str, Rows]) -> Iterator[Any]:
-    """Yield changes to other columns of the tables that a query names: the NULLs or zeros of a
-    column, its namesake in another table, numbers beside it, ids."""
+    """Yield changes that need the columns of the tables that a query names: zeros for NULLs, other
+    things counted, namesakes as one, a namesake of a column in another table."""
     select = node.find_ancestor(exp.Select)
     if select is None:
         return
@@ -251,16 +247,6 @@ def _column_changes(node: Any, tables: Mapping[str, Rows]) -> Iterator[Any]:
             yield exp.GT(this=column.copy(), expression=exp.Literal.number(0))
         case exp.Is(this=exp.Column() as column) if 0 in _values(column, named):
             yield exp.EQ(this=column.copy(), expression=exp.Literal.number(0))
-        case exp.Join(side="", args={"on": exp.EQ() as on}) if len(select.args["joins"]) == 1:
-            without_partner = any(None in _values(key, named) for key in on.find_all(exp.Column))
-            where = select.args.get("where") or exp.Where()
-            rows = named.get(node.alias_or_name)
-            if (
-                rows
-                and without_partner
-                and not any(column.name in rows.columns for column in where.find_all(exp.Column))
-            ):
-                yield {"side": "LEFT"}
         case exp.Count(this=exp.Star()):
             for name, rows in named.items():
                 for column in rows.refers:
@@ -273,14 +259,6 @@ def _column_changes(node: Any, tables: Mapping[str, Rows]) -> Iterator[Any]:
             for other, rows in named.items():
                 if other != table and node.name in rows.columns:
                     yield exp.column(node.name, other)
-        case exp.Column(parent=exp.GT() | exp.GTE() | exp.LT() | exp.LTE()):
-            for name, rows in named.items():
-                if node.name not in rows.columns or node.table not in ("", name):
-                    continue
-                for column in rows.columns:
-                    is_other = column not in (node.name, rows.key, *rows.refers, *rows.closed)
-                    if is_other and of_type(int, rows.column(column)):
-                        yield exp.column(column, node.table)
 
 
 def _values(column: exp.Column, named: Mapping[str, Rows]) -> list[Any]:
