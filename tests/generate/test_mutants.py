@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 
+from intercode.generate import FAMILIES
+from intercode.generate.drafts import Wanted, draft, reserved
+from intercode.generate.draws import Draw, read_toml
+from intercode.generate.ground import Rows
 from intercode.generate.mutants import bash_mutants, python_mutants, sql_mutants
 
 
@@ -134,6 +139,85 @@ def test_a_query_is_mutated(gold: str, mistakes: list[str]) -> None:
     made = list(sql_mutants(gold))
     assert gold not in made
     assert set(mistakes) <= set(made)
+
+
+@pytest.mark.parametrize(
+    ("family", "gold", "mistake"),
+    [
+        ("bash-compare", "cmp -s a b && rm a", "[ $(wc -c < a) = $(wc -c < b) ] && rm a"),
+        ("bash-compare", "cmp -s a b && rm a", "diff -qi a b > /dev/null && rm a"),
+        ("bash-compare", "cmp -s a b && rm a", "diff -qb a b > /dev/null && rm a"),
+        ("bash-compare", "cd /a && ls *.md", "shopt -s nocaseglob; cd /a && ls *.md"),
+        ("bash-logs", """awk '$3 == "/a"' /l""", """awk 'tolower($3) == tolower("/a")' /l"""),
+        ("bash-logs", "awk '$4 >= 400' /l", "awk '$4 ~ /^4/' /l"),
+        ("bash-files", "sort /a", "sort -V /a"),
+        ("bash-files", "sort -u /a | wc -l", 'tr -s " " < /a | sort -u | wc -l'),
+        ("bash-files", "awk '{print $2}' /a", "awk -F'[ ]' '{print $2}' /a"),
+        ("bash-find", "find /a -type d -name 'b*'", "find /a -type d -name 'b*' -prune"),
+        ("bash-find", "sort -k1,1nr -k2,2 | head", "sort -k1,1nr -k2,2V | head"),
+        ("bash-settings", "grep -c '^[a-m]' /a", "grep -c '^[a-l]' /a"),
+        ("bash-settings", "sed -i 's/^k = [0-9]*/k = 3/' /a", "sed -i 's/^k = .*/k = 3/' /a"),
+        ("bash-filing", "find -exec mv -t /b {} +", "find -exec cp -t /b {} +"),
+        ("bash-filing", "find -name 'a-*'", "find -name 'a*'"),
+    ],
+)
+def test_a_command_has_the_first_mistakes_of_its_family(
+    family: str, gold: str, mistake: str
+) -> None:
+    assert mistake in list(bash_mutants(gold, family))
+
+
+@pytest.mark.slow
+def test_each_first_mistake_is_one_of_some_gold() -> None:
+    tables, golds = read_toml("mistakes"), dict[str, list[str]]()
+    for family in FAMILIES.values():
+        if family.env != "bash" or family.compose:
+            continue
+        for seed in range(24):
+            draw = Draw(str(seed), "test")
+            place = family.place(draw, "x")
+            for question in family.questions:
+                wanted = Wanted(question, min(seed % 3, len(reserved(question))))
+                gold = draft(draw, family, place, wanted, 0).gold
+                for name in ("all", family.name):
+                    golds.setdefault(name, []).append(gold)
+    for name, edits in tables.items():
+        for pattern, _ in edits:
+            assert any(map(re.compile(pattern).search, golds[name])), pattern
+
+
+TABLES = {
+    "t": Rows(
+        ("id", "name", "u_id", "day", "off"),
+        ((1, "a", 1, 3, None), (2, "b", 2, 4, 0)),
+        refers={"u_id": "u"},
+    ),
+    "u": Rows(("id", "name"), ((1, "c"), (2, "d"))),
+}
+
+
+@pytest.mark.parametrize(
+    ("gold", "mistake"),
+    [
+        ("SELECT id FROM t WHERE name = 'Abc'", "SELECT id FROM t WHERE name LIKE 'Abc'"),
+        (
+            "SELECT id FROM t WHERE day = (SELECT MAX(day) FROM t)",
+            "SELECT id FROM t WHERE id = (SELECT MAX(id) FROM t)",
+        ),
+        ("SELECT id FROM t WHERE NOT off IS NULL", "SELECT id FROM t WHERE off > 0"),
+        ("SELECT id FROM t WHERE off IS NULL", "SELECT id FROM t WHERE off = 0"),
+        ("SELECT COUNT(id) - COUNT(off) FROM t", "SELECT COUNT(id) FROM t"),
+        ("SELECT COUNT(off) FROM t", "SELECT COUNT(*) FROM t"),
+        ("SELECT day, COUNT(*) FROM t", "SELECT day, COUNT(DISTINCT t.u_id) FROM t"),
+        (
+            "SELECT t.name FROM t JOIN u ON u.id = u_id",
+            "SELECT u.name FROM t JOIN u ON u.id = u_id",
+        ),
+        ("SELECT t.id FROM t GROUP BY t.id", "SELECT t.id FROM t GROUP BY t.name"),
+    ],
+)
+def test_a_query_has_the_first_mistakes_about_its_tables(gold: str, mistake: str) -> None:
+    assert mistake in list(sql_mutants(gold, TABLES))
 
 
 @pytest.mark.parametrize(

@@ -280,7 +280,7 @@ def _request(draw: Draw, place: Place) -> Parameters:
 # -- bash-settings ---------------------------------------------------------------------------------
 
 MEANINGS = ["timeout", "size limit", "number of retries"]
-_KEY = re.compile(r"(# ?)?[a-z][a-z.-]*")
+_KEY = re.compile(r"# ?[A-Za-z][A-Za-z.-]*|[a-z][a-z.-]*")
 
 
 def _settings(draw: Draw, keys: list[str], low: int, high: int) -> Rows:
