@@ -140,8 +140,9 @@ def _tables_place(draw: Draw, name: str) -> Place:
     prices = _numbers(draw, 9, 11, 11, 101, 101, 120)
     measures = draw.sample(range(10, 300), 8)
     codes = draw.sample(range(100, 1000), 6)
+    suppliers = [*codes, *draw.choices(codes, (5, 5, 4, 3, 2, 2), k=26)]
     rows = list[tuple[Any, ...]]()
-    for number in draw.sample(range(10, 400), 32):
+    for number, supplier in zip(draw.sample(range(10, 400), 32), suppliers, strict=True):
         row = [
             number,
             f"{draw.choice(nouns)}-{draw.randint(10, 99)}",
@@ -151,7 +152,7 @@ def _tables_place(draw: Draw, name: str) -> Place:
             draw.choice(measures),
             draw.choice(measures),
             draw.choice(measures),
-            *draw.choices(codes, (5, 5, 4, 3, 2, 2)),
+            supplier,
         ]
         rows.append(tuple(row))
     parts = Rows(
@@ -163,11 +164,11 @@ def _tables_place(draw: Draw, name: str) -> Place:
         spaces=False,
     )
     persons = [*people, *people, "-".join(people), "-".join(reversed(people))]
-    suppliers = Rows(("code", "person"), tuple(zip(codes, persons, strict=True)))
+    owners = Rows(("code", "person"), tuple(zip(codes, persons, strict=True)))
     path = f"{site}/parts.csv"
     place = Place(name, facts={"site": site, "path": path, "people": people}, grows=[site])
     place.write(path, parts)
-    place.fix("suppliers.csv", suppliers)
+    place.fix("suppliers.csv", owners)
     columns = dict(zip(MEASURES, draw.sample(range(6, 9), 3), strict=True))
     column = draw.choice((6, 7))
     amount = draw.limit(middle(measures, 3))

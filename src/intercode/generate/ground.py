@@ -243,7 +243,7 @@ class Rows:
             changes = draw.choice((0, 1, 1))
         new = list(rows[spot])
         for _ in range(changes):
-            column = _usually(draw, touched, columns)
+            column = draw.choice((draw.choice(touched or columns), draw.choice(columns)))
             self._change(draw, new, column, near, (ids or {}).get(column, ()))
         words = [name for name in self.columns if self._is_open_text(name)]
         if adds and words and draw.random() < 0.3:  # so that it shows where it is taken
@@ -322,7 +322,7 @@ class Rows:
             digit, high = draw.randint(1, 9), max(numbers) + len(used) + 2
             low = min(numbers)
             options = [draw.randint(low, high), draw.randint(low, high), draw.randint(low, high)]
-            if high < _LARGEST_KEY:
+            if int(old) < _LARGEST_KEY:
                 options += [10 * int(old) + digit, int(f"{digit}{old}")]
             new = draw.choice([*options, int(str(old)[:-1] or digit)])
             while new in numbers:
@@ -381,9 +381,9 @@ _ROW_MOVES = {
 """Probabilities of changes to a table: add a row like the one that is first or last by a column, or
 like any row; change a row, or one value in all rows with a common one, remove a row, or let it swap
 places with another."""
-_MOST_ROWS = 250
+_MOST_ROWS = 500
 """A table with more rows gets no more of them."""
-_LARGEST_KEY = 10_000
+_LARGEST_KEY = 1_000
 """Larger keys do not get another digit."""
 
 
@@ -652,7 +652,7 @@ _TWINS = 0.6
 """The probability that files of the same name get a new file in their folder as well."""
 _AT_ONCE = (1, 2, 5)
 """Numbers of files with one content that are added at once near a file."""
-_MOST_CHANGES = {Rows: 10, Prose: 10}
+_MOST_CHANGES = {Rows: 6, Prose: 10}
 """The largest number of changes that a content gets at once, by its type."""
 
 
@@ -829,8 +829,8 @@ def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
         if len(content) < _LONG:
             longer *= 4
         new = draw.choice(("", longer))
-    elif move == "swapcase":
-        new = content.swapcase()
+    elif move == "as_long":
+        new = draw.choice((content.swapcase(), content.replace(" ", "x", 1)))
     elif word := _word_in(content, near, draw):
         new = content.replace(word, similar(draw, word, hyphen))
     elif isinstance(content, Prose):
@@ -841,7 +841,7 @@ def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
 _CONTENT_MOVES = {
     "same": 0.3,
     "repeat": 0.1,
-    "swapcase": 0.1,
+    "as_long": 0.1,
     "word": 0.1,
     "line": 0.1,
     "resize": 0.3,
