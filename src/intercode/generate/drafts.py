@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from intercode.generate.draws import Draw, Parameters, Split, Texts
 from intercode.generate.families import FORMS, Family, Place, Question, fill
-from intercode.generate.mutants import NORMAL, bash_mutants, python_mutants, sql_mutants
+from intercode.generate.mutants import MUTANTS, NORMAL
 
 RULES_SHOWN = 1 / 3
 """The part of the tasks of difficulty 3 whose query shows the rule."""
@@ -165,12 +165,10 @@ def mistakes(
     seen = set[str]()
     for text in (question.gold, *question.equivalents):
         seen.add(" ".join(NORMAL[family.env](fill(text, parameters)).split()))
-    mutants: Iterable[str] = python_mutants(gold)
+    context: Any = place.tables
     if family.env == "bash":
-        mutants = bash_mutants(gold, family.name)
-    elif family.env == "sql":
-        mutants = sql_mutants(gold, place.tables)
-    for mutant in mutants:
+        context = family.name
+    for mutant in MUTANTS[family.env](gold, context):
         form = " ".join(mutant.split())
         if form not in seen:
             seen.add(form)

@@ -524,6 +524,11 @@ class Generation:
         yields = {}
         for kind, count in sorted(self.kinds.items()):
             yields[kind] = round(count / (count + self.dropped[kind].total()), 3)
+        left_out = {}
+        for _, wanted in sorted(self.exhausted, key=str):
+            reasons = self.dropped[wanted.kind].most_common(1)
+            if reasons and not self.kinds[wanted.kind]:
+                left_out[wanted.kind] = reasons[0][0]
         distances = Counter[str]()
         for task in self.tasks:
             if "distance" in task:
@@ -534,6 +539,7 @@ class Generation:
             "splits": self.splits,
             "distances": distances,
             "yields": yields,
+            "left_out": left_out,
             "digests": digests(self.folder),
         }
         (self.folder / CARD).write_text(json.dumps(card, indent=2) + "\n", "utf-8")

@@ -1,12 +1,14 @@
 """Plausible mistakes: what a gold becomes by one small change. A generated task is kept only if the
 reward refuses all that mean something else, so that its files tell wrong from right.
 
-    Bash     what `mistakes.toml` has
+    Bash     what `mistakes.toml` has for all families and for one: an option, a stage of a pipe or
+             a condition less, first for last, a part for the whole, the size for the content, any
+             case, another order, the ends of letter ranges, spaces
     SQL      a condition, a sort key, a group or a DISTINCT less; < for <= or for >= and so on, all
              limits at once; a join for an anti-join; a number one off; AND for OR; another
              aggregate, join or order; LIMIT 1; rows or values once, or as often as they are there;
-             a part of a name; namesakes as one; NULL for 0, or among others; the filter of a LEFT
-             JOIN in WHERE
+             a part of a name, any case; namesakes as one; NULL for 0, or among others; the filter
+             of a LEFT JOIN in WHERE; the highest id for the latest; the name of another table
     Python   a condition or a call less; < for <= and so on; AND for OR; a number one off; + for -;
              repeated spaces; a part for the whole, any case; the first or last item of an argument
              missed, or equal items once; the last for the sum; a slice without a limit; spaces
@@ -337,7 +339,7 @@ _ARGUMENT_CHANGES = ("{}[1:]", "{}[:-1]", "[*dict.fromkeys({})]")
 _CALLED = _both_ways({"min": "max", "ljust": "rjust", "any": "all", "startswith": "endswith"})
 
 
-def python_mutants(gold: str) -> Iterator[str]:
+def python_mutants(gold: str, context: object = None) -> Iterator[str]:
     """Yield the mutants of a function."""
     tree = ast.parse(gold)
     for node in ast.walk(tree):
@@ -426,6 +428,12 @@ def _python_changes(node: ast.AST) -> Iterator[ast.AST]:
                 yield _with(node, "args", [ast.Constant(" ")])
 
 
+MUTANTS: Mapping[str, Callable[[str, Any], Iterator[str]]] = {
+    "bash": bash_mutants,
+    "sql": sql_mutants,
+    "python": python_mutants,
+}
+"""Takes a gold, and the family in Bash or the tables in SQL."""
 NORMAL: Mapping[str, Callable[[str], str]] = {
     "bash": str,
     "sql": normal_sql,
