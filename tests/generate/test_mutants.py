@@ -209,6 +209,7 @@ TABLES = {
         ("SELECT COUNT(id) - COUNT(off) FROM t", "SELECT COUNT(id) FROM t"),
         ("SELECT COUNT(off) FROM t", "SELECT COUNT(*) FROM t"),
         ("SELECT day, COUNT(*) FROM t", "SELECT day, COUNT(DISTINCT t.u_id) FROM t"),
+        ("SELECT day, COUNT(*) FROM t", "SELECT day, COUNT(t.off) FROM t"),
         (
             "SELECT t.name FROM t JOIN u ON u.id = u_id",
             "SELECT u.name FROM t JOIN u ON u.id = u_id",

@@ -251,8 +251,12 @@ def _column_changes(node: Any, tables: Mapping[str, Rows]) -> Iterator[Any]:
             yield exp.EQ(this=column.copy(), expression=exp.Literal.number(0))
         case exp.Count(this=exp.Star()):
             for name, rows in named.items():
-                for key in rows.refers:
-                    yield {"this": exp.Distinct(expressions=[exp.column(key, name)])}
+                for key in rows.columns:
+                    column = exp.column(key, name)
+                    if key in rows.refers:
+                        yield {"this": exp.Distinct(expressions=[column])}
+                    if None in rows.column(key) and key not in node.root().sql():
+                        yield {"this": column.copy()}
         case exp.Column(name="id", parent=exp.Group(), table=table) if table in named:
             for label in ("name", "title"):
                 if label in named[table].columns:
