@@ -16,7 +16,6 @@ import secrets
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import PurePosixPath
 from posixpath import dirname
 from typing import NamedTuple, Self
@@ -31,7 +30,6 @@ _ERRORS = "/dev/shm/errors"
 """The file for the errors of the first command."""
 _REMOVE = "rm -rf -- {0} 2>/dev/null || {{ chmod -R u+rwX -- {0} 2>/dev/null; rm -rf -- {0}; }}"
 """Removes paths, whatever their modes."""
-_PAGE = 4096
 _TOGETHER = 40
 """The number of commands that run in one action as long as they change nothing."""
 
@@ -54,10 +52,7 @@ class Trial:
         self._sandbox = intercode.sandbox(limits=Limits(seconds=seconds))
         self._files: dict[str, _File] = {}
         """The files inside, by path."""
-        listed = self._sandbox.exec("find / -xdev -maxdepth 3 -type d").output
-        self._usual = {*listed.splitlines()}
-        """Folders that are there without any place."""
-        self._before: dict[str, Change] = {}
+        self._before: Mapping[str, Change] = {}
         """The changes that `diff` reports for them."""
         self._undone: Mapping[str, Change] = {}
         """The changes of the last command."""
@@ -108,18 +103,14 @@ class Trial:
             return
         old = []
         for path, file in self._files.items():
-            stays = path in files and type(files[path].content) is type(file.content)
-            if not stays and f"/{path}" not in self._usual:
+            if path not in files or type(files[path].content) is not type(file.content):
                 old.append(path)
         new = {path: file for path, file in files.items() if self._files.get(path) != file}
         if not self._files:
             self._sandbox.reset()
         self._files = {}
         self._write(old, new)
-        self._files, self._before = files, {}
-        for path, file in files.items():
-            if f"/{path}" not in self._usual:
-                self._before[f"/{path}"] = _change(file)
+        self._before, self._files = self._sandbox.diff(), files
 
     def _write(self, old: Iterable[str], new: Mapping[str, _File]) -> None:
         """Remove and write files."""
@@ -192,20 +183,6 @@ class Trial:
         if checked and self._sandbox.diff() != self._before:
             files, self._files = self._files, {}
             self._load(files)
-
-
-def _change(file: _File) -> Change:
-    """Return what `diff` reports of a new file; if a digest were another, each command would run
-    alone."""
-    content, mode = file
-    if content is None:
-        return Change("added", "dir", mode)
-    if isinstance(content, bytes):
-        pages = content + bytes(-len(content) % _PAGE)
-        whole = repr((blake2b(pages, digest_size=16).digest(), [], len(content)))
-        digest = blake2b(whole.encode(), digest_size=16).hexdigest()
-        return Change("added", "file", mode, digest)
-    return Change("added", "link", 0o777, target=str(content))
 
 
 def _files_of(place: Place) -> dict[str, _File]:
