@@ -93,7 +93,7 @@ def draft(draw: Draw, family: Family, place: Place, wanted: Wanted, asks: int) -
         record["path"] = parameters["path"]
     if facets:
         record |= {"facets": facets, "unclarified": fill(question.gold, guess)}
-    refused = [*guesses, *mistakes(family, question, place, gold, code)]
+    refused = [*guesses, *mistakes(family, question, gold, code)]
     keys = frozenset({" ".join((query, *replies)).lower(), f"{place.name} {gold}"})
     return Draft(wanted.label, record, question, code, refused, keys)
 
@@ -157,7 +157,7 @@ def _choose(draw: Draw, question: Question, distance: int) -> tuple[dict[str, Te
 
 
 def mistakes(
-    family: Family, question: Question, place: Place, gold: str, parameters: Parameters
+    family: Family, question: Question, gold: str, parameters: Parameters
 ) -> Iterator[str]:
     """Yield the solutions that the reward has to refuse."""
     for solution in question.wrong:
@@ -165,10 +165,7 @@ def mistakes(
     seen = set[str]()
     for text in (question.gold, *question.equivalents):
         seen.add(" ".join(NORMAL[family.env](fill(text, parameters)).split()))
-    context: Any = place.tables
-    if family.env == "bash":
-        context = family.name
-    for mutant in MUTANTS[family.env](gold, context):
+    for mutant in MUTANTS[family.env](gold, family.name):
         form = " ".join(mutant.split())
         if form not in seen:
             seen.add(form)

@@ -633,12 +633,6 @@ def bytes_of(content: Any) -> bytes:
             return str(content).encode()
 
 
-def _wider(text: str) -> str:
-    return text.replace(" ", "  ")
-
-
-_ALIKE: Mapping[str, Callable[[str], str]] = {"qi": str.swapcase, "qb": _wider}
-"""What makes a file that differs from its twin only in what an option of diff ignores."""
 _LONGEST_PATH = 60
 _EXTREME, _EXTREME_FIRST = 0.2, 0.6
 """The probability that the largest or the smallest file grows, if the gold names no file; the
@@ -806,17 +800,18 @@ def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -
 def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
     """Return the content for a file near another: the same, none, four times it, one of the same
     size, with a similar word for a word, of a size near a number, or with another change."""
-    pairs = among(_ALIKE, near)
-    if pairs and isinstance(content, str):
-        return type(content)(_ALIKE[draw.choice(pairs)](content))
     move = _move(draw, _CONTENT_MOVES)
-    if move == "same" or not isinstance(content, str):
+    if not isinstance(content, str) or (move == "same" and not {"qi", "qb"} & {*near}):
         return content
     new, hyphen = content, "-"
     if isinstance(content, Prose):
         hyphen = "_"
     numbers = numbers_in(near, 10)
-    if move == "line" and near:
+    if "qi" in near:  # what options of diff ignore
+        new = content.swapcase()
+    elif "qb" in near:
+        new = content.replace(" ", "  ")
+    elif move == "line" and near:
         lines = content.splitlines() or [""]
         lines[draw.randrange(len(lines))] = draw.choice(near)
         new = as_text(lines)

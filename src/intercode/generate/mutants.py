@@ -24,14 +24,12 @@ import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from types import MappingProxyType
 from typing import Any
 
 import sqlglot
 from sqlglot import exp
 
 from intercode.generate.draws import Item, read_toml
-from intercode.generate.ground import Rows
 
 
 def _both_ways(pairs: Mapping[Item, Item]) -> dict[Item, Item]:
@@ -80,12 +78,17 @@ _CHANGES: Mapping[str, Callable[[re.Match[str]], str]] = {
 
 def bash_mutants(gold: str, family: str = "") -> Iterator[str]:
     """Yield the mutants of a command, with the first mistakes of a family."""
-    tables = read_toml("mistakes")
-    for pattern, replacement in (*tables["all"], *tables.get(family, ())):
-        change = _CHANGES.get(replacement)
-        for match in re.finditer(pattern, gold):
-            new = change(match) if change else match.expand(replacement)
-            yield _replaced(match, new)
+    yield from _edited(gold, "bash", family)
+
+
+def _edited(gold: str, *tables: str) -> Iterator[str]:
+    """Yield what the edits of some tables in `mistakes.toml` make of a gold, in one place each."""
+    for table in tables:
+        for pattern, replacement in read_toml("mistakes").get(table, ()):
+            change = _CHANGES.get(replacement)
+            for match in re.finditer(pattern, gold):
+                new = change(match) if change else match.expand(replacement)
+                yield _replaced(match, new)
 
 
 def limit_mutants(gold: str) -> Iterator[tuple[str, bool]]:
@@ -105,34 +108,21 @@ def normal_sql(query: str) -> str:
 
 _SHIFTED: Mapping[Any, Any] = _both_ways({exp.GT: exp.GTE, exp.LT: exp.LTE})
 _SQL_CHANGES: Mapping[Any, Sequence[Any]] = {
-    exp.GT: (exp.GTE, exp.LTE),
-    exp.GTE: (exp.GT, exp.LT),
-    exp.LT: (exp.LTE, exp.GTE),
-    exp.LTE: (exp.LT, exp.GT),
-    exp.Sum: (exp.Count,),
-    exp.Max: (exp.Min,),
-    exp.Min: (exp.Max,),
-    exp.Avg: (exp.Sum,),
     exp.And: ("this", "expression", exp.Or),
-    exp.Or: (exp.And,),
-    exp.Coalesce: ("this",),
     exp.Sub: (exp.Add, "this", "expression"),
     exp.Add: (exp.Sub, "this", "expression"),
     exp.Where: (None,),
-    exp.Having: (None,),
-    exp.Distinct: (None,),
-    exp.Limit: (None,),
     exp.Order: (None,),
 }
 """The changes of every node of a type, see `_change`."""
 
 
-def sql_mutants(gold: str, tables: Mapping[str, Rows] = MappingProxyType({})) -> Iterator[str]:
-    """Yield the mutants of a query; those that take another column need the tables."""
+def sql_mutants(gold: str, family: str = "") -> Iterator[str]:
+    """Yield the mutants of a query, with the first mistakes of a family."""
+    yield from _edited(gold, "sql", family)
     tree = sqlglot.parse_one(gold, read="mysql")
     for place, node in enumerate(tree.walk()):
-        changes = _SQL_CHANGES.get(type(node), ())
-        for change in (*changes, *_sql_changes(node), *_column_changes(node, tables)):
+        for change in (*_SQL_CHANGES.get(type(node), ()), *_sql_changes(node)):
             mutant = tree.copy()
             _change(next(islice(mutant.walk(), place, None)), change)
             yield mutant.sql(dialect="mysql")
@@ -165,17 +155,8 @@ def _change(node: Any, change: Any) -> None:
 def _sql_changes(node: Any) -> Iterator[Any]:
     """Yield the changes of a node that depend on its parts or its place, see `_change`."""
     match node:
-        case exp.GT() | exp.GTE() | exp.LT() | exp.LTE() if node.expression.is_int:
-            limit = int(node.expression.sql())
-            if isinstance(node, (exp.GT, exp.LTE)):
-                limit += 1
-            else:
-                limit -= 1  # it may become negative
-            yield {"expression": exp.Literal.number(limit)}
         case exp.Not(this=exp.Exists()):
             yield _join_instead
-        case exp.Paren(this=exp.Or()):
-            yield "this"
         case exp.Count(this=exp.Distinct(expressions=[exp.Column() as counted])):
             yield {"this": counted.copy()}
             table, key, _ = counted.name.rpartition("_id")
@@ -184,95 +165,17 @@ def _sql_changes(node: Any) -> Iterator[Any]:
                     query = f"SELECT one.{label} FROM {table} AS one WHERE one.id = {counted.sql()}"
                     label_of = exp.Subquery(this=sqlglot.parse_one(query))
                     yield {"this": exp.Distinct(expressions=[label_of])}
-        case exp.Count(this=exp.Column()):
-            yield {"this": exp.Star()}
         case exp.Ordered(parent=exp.Order(expressions=keys)):
             yield from _ordered_changes(node, keys)
         case exp.Join(side="LEFT"):
             yield {"side": None}
             yield _filter_later
-        case exp.EQ(expression=exp.Literal(is_string=True, this=text)) if text[1:].islower():
-            for pattern in (text, f"{text}%", f"%{text}"):  # any case, a part of the name
-                yield exp.Like(this=node.this.copy(), expression=exp.Literal.string(pattern))
-        case exp.EQ(this=exp.Column(), expression=exp.Subquery(this=exp.Select() as best)) if (
-            isinstance(best.selects[0], (exp.Max, exp.Min))
-        ):  # the highest id for the latest
-            yield _by_id
-        case exp.NEQ(this=exp.Column() as column):
-            unknown = exp.Is(this=column.copy(), expression=exp.Null())
-            yield exp.paren(exp.or_(node.copy(), unknown))
-        case exp.Case(args={"default": exp.Expression()}, parent=exp.Sum()) if (
-            select := node.find_ancestor(exp.Select)
-        ) and select.args.get("group"):  # in some groups, none
-            yield {"default": None}
-        case exp.Between():
-            for above, below in ((exp.GT, exp.LTE), (exp.GTE, exp.LT)):
-                parts = node.copy().args
-                yield exp.and_(
-                    above(this=parts["this"], expression=parts["low"]),
-                    below(this=node.this.copy(), expression=parts["high"]),
-                )
         case exp.Select():
             yield from _select_changes(node)
-        case exp.Sum(this=exp.Column()):
-            yield {"this": exp.Distinct(expressions=[node.this.copy()])}
         case exp.Column(parent=exp.Group(expressions=[_, _, *_] as keys)) if node.name == "id" or (
             not any(key.name == "id" and key.table == node.table for key in keys)
         ):  # next to the key of its table, a column makes no difference
             yield None
-        case exp.Window(args={"partition_by": [_, *_]}):
-            yield {"partition_by": None}
-        case exp.Rank():
-            yield exp.RowNumber()
-        case exp.Union():
-            yield {"distinct": not node.args["distinct"]}
-
-
-def _by_id(equal: Any) -> None:
-    """Compare the ids instead of another column."""
-    for column in (equal.this, equal.expression.this.selects[0].this):
-        column.replace(exp.column("id", column.args.get("table")))
-
-
-def _column_changes(node: Any, tables: Mapping[str, Rows]) -> Iterator[Any]:
-    """Yield changes that need the columns of the tables that a query names: zeros for NULLs, other
-    things counted, namesakes as one, a namesake of a column in another table."""
-    select = node.find_ancestor(exp.Select)
-    if select is None:
-        return
-    named = {}
-    for table in select.find_all(exp.Table):
-        if table.name in tables:
-            named[table.alias_or_name] = tables[table.name]
-    match node:
-        case exp.Not(this=exp.Is(this=exp.Column() as column)) if 0 in _values(column, named):
-            yield exp.GT(this=column.copy(), expression=exp.Literal.number(0))
-        case exp.Is(this=exp.Column() as column) if 0 in _values(column, named):
-            yield exp.EQ(this=column.copy(), expression=exp.Literal.number(0))
-        case exp.Count(this=exp.Star()):
-            for name, rows in named.items():
-                for key in rows.columns:
-                    column = exp.column(key, name)
-                    if key in rows.refers:
-                        yield {"this": exp.Distinct(expressions=[column])}
-                    if None in rows.column(key) and key not in node.root().sql():
-                        yield {"this": column.copy()}
-        case exp.Column(name="id", parent=exp.Group(), table=table) if table in named:
-            for label in ("name", "title"):
-                if label in named[table].columns:
-                    yield exp.column(label, node.table)
-        case exp.Column(parent=exp.Select() | exp.Ordered(), table=table) if table in named:
-            for other, rows in named.items():
-                if other != table and node.name in rows.columns:
-                    yield exp.column(node.name, other)
-
-
-def _values(column: exp.Column, named: Mapping[str, Rows]) -> list[Any]:
-    """Return the values of a column."""
-    for name, rows in named.items():
-        if column.name in rows.columns and column.table in ("", name):
-            return rows.column(column.name)
-    return []
 
 
 def _ordered_changes(node: Any, keys: Sequence[Any]) -> Iterator[Any]:
@@ -343,7 +246,7 @@ _ARGUMENT_CHANGES = ("{}[1:]", "{}[:-1]", "[*dict.fromkeys({})]")
 _CALLED = _both_ways({"min": "max", "ljust": "rjust", "any": "all", "startswith": "endswith"})
 
 
-def python_mutants(gold: str, context: object = None) -> Iterator[str]:
+def python_mutants(gold: str, family: str = "") -> Iterator[str]:
     """Yield the mutants of a function."""
     tree = ast.parse(gold)
     for node in ast.walk(tree):
@@ -432,12 +335,12 @@ def _python_changes(node: ast.AST) -> Iterator[ast.AST]:
                 yield _with(node, "args", [ast.Constant(" ")])
 
 
-MUTANTS: Mapping[str, Callable[[str, Any], Iterator[str]]] = {
+MUTANTS: Mapping[str, Callable[[str, str], Iterator[str]]] = {
     "bash": bash_mutants,
     "sql": sql_mutants,
     "python": python_mutants,
 }
-"""Takes a gold, and the family in Bash or the tables in SQL."""
+"""Takes a gold and the name of its family."""
 NORMAL: Mapping[str, Callable[[str], str]] = {
     "bash": str,
     "sql": normal_sql,
