@@ -16,26 +16,12 @@ from operator import itemgetter
 from statistics import median_high
 from typing import Any
 
-from intercode.generate.draws import as_text, middle
+from intercode.generate.draws import as_text, middle, read_toml
 from intercode.generate.families import Draw, Family, Parameters, Place
 from intercode.generate.ground import Archive, Compressed, Prose, Rows
 
-ENDINGS = [
-    "txt",
-    "csv",
-    "log",
-    "dat",
-    "cfg",
-    "tmp",
-    "bak",
-    "lst",
-    "map",
-    "out",
-    "raw",
-    "tag",
-    "ini",
-    "rec",
-]
+_WORDS = read_toml("words")
+ENDINGS = _WORDS["endings"].split()
 
 
 # -- bash-files ------------------------------------------------------------------------------------
@@ -475,7 +461,7 @@ def _member(draw: Draw, place: Place) -> Parameters:
 # -- bash-compare ----------------------------------------------------------------------------------
 
 
-_LONGER = ["mjs", "mts", "zsh", "qmd", "tpl", "yml", "erb", "slog", "ipy", "xcsv", "xtxt", "rdat"]
+_LONGER = _WORDS["longer_endings"].split()
 """Endings of files that are endings without their first letter, too."""
 
 

@@ -442,7 +442,7 @@ class Generation:
         return ""
 
     def _grow(
-        self, draw: Draw, drafted: Draft, ground: Any, settling: int | None = None
+        self, draw: Draw, drafted: Draft, ground: Any, settling: int = -1
     ) -> tuple[Any, list[str] | None]:
         """Let the ground of a task grow, if it can, and return the mistakes that are still
         accepted. `settling` is the number of the turn in which a place has to suit all its
@@ -455,9 +455,9 @@ class Generation:
         elif env == "bash":
             judge = bash_judge(self._trial(), drafted.record["query"])
             neutral = NEUTRAL  # in other languages, changes do not build on each other
-        if settling is not None:
+        if settling >= 0:
             first = 0
-        if (settling or 0) >= TURNS or (
+        if settling >= TURNS or (
             isinstance(ground, Place) and not ground.tables and not ground.grows
         ):
             budget = first = 0
@@ -526,9 +526,8 @@ class Generation:
             yields[kind] = round(count / (count + self.dropped[kind].total()), 3)
         left_out = {}
         for _, wanted in sorted(self.exhausted, key=str):
-            reasons = self.dropped[wanted.kind].most_common(1)
-            if reasons and not self.kinds[wanted.kind]:
-                left_out[wanted.kind] = reasons[0][0]
+            if not self.kinds[wanted.kind]:
+                left_out[wanted.kind] = dict(self.dropped[wanted.kind].most_common(1))
         distances = Counter[str]()
         for task in self.tasks:
             if "distance" in task:

@@ -23,6 +23,7 @@ import ast
 import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -49,36 +50,25 @@ def _compared(match: re.Match[str]) -> str:
     return _OTHER[match[0]]
 
 
-def _one_less(match: re.Match[str]) -> str:
-    return str(int(match[0]) - 1)
-
-
-def _one_more(match: re.Match[str]) -> str:
-    return str(int(match[0]) + 1)
-
-
-def _next_letter(match: re.Match[str]) -> str:
-    return chr(ord(match[0]) + 1)
-
-
-def _letter_before(match: re.Match[str]) -> str:
-    return chr(ord(match[0]) - 1)
+def _moved(match: re.Match[str], by: int) -> str:
+    """Return a number or a letter further on or back."""
+    if match[0].isalpha():
+        return chr(ord(match[0]) + by)
+    return str(int(match[0]) + by)
 
 
 _COMPARISON = r"(?<= )(?:[<>]=?|-[lg][te])"
 _CHANGES: Mapping[str, Callable[[re.Match[str]], str]] = {
     "@compared": _compared,
-    "@less": _one_less,
-    "@more": _one_more,
-    "@before": _letter_before,
-    "@after": _next_letter,
+    "@less": partial(_moved, by=-1),
+    "@more": partial(_moved, by=1),
 }
 """The changes that `mistakes.toml` names."""
 
 
 def bash_mutants(gold: str, family: str = "") -> Iterator[str]:
     """Yield the mutants of a command, with the first mistakes of a family."""
-    yield from _edited(gold, "bash", family)
+    return _edited(gold, "bash", family)
 
 
 def _edited(gold: str, *tables: str) -> Iterator[str]:
@@ -109,8 +99,6 @@ def normal_sql(query: str) -> str:
 _SHIFTED: Mapping[Any, Any] = _both_ways({exp.GT: exp.GTE, exp.LT: exp.LTE})
 _SQL_CHANGES: Mapping[Any, Sequence[Any]] = {
     exp.And: ("this", "expression", exp.Or),
-    exp.Sub: (exp.Add, "this", "expression"),
-    exp.Add: (exp.Sub, "this", "expression"),
     exp.Where: (None,),
     exp.Order: (None,),
 }
