@@ -67,7 +67,6 @@ _SIMILAR = (
     "{name}ed",
     "sub{name}",
     "{capital}",
-    "{capital}",
     "{lower}",
     "{upper}",
 )
@@ -743,7 +742,6 @@ _NAMES = (
     "{stem}-{number}{dot}{ending}",
     "{stem}{ending}",
     "{stem}{dot}{upper}",
-    "{stem}{dot}x{ending}",
     "{stem}{dot}x{ending}",
     "{capital}",
     "{lower}",

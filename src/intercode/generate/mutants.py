@@ -107,7 +107,7 @@ _SQL_CHANGES: Mapping[Any, Sequence[Any]] = {
 
 def sql_mutants(gold: str, family: str = "") -> Iterator[str]:
     """Yield the mutants of a query, with the first mistakes of a family."""
-    yield from _edited(gold, "sql", family)
+    yield from _edited(normal_sql(gold), "sql", family)
     tree = sqlglot.parse_one(gold, read="mysql")
     for place, node in enumerate(tree.walk()):
         for change in (*_SQL_CHANGES.get(type(node), ()), *_sql_changes(node)):
