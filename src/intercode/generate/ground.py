@@ -677,7 +677,7 @@ def grow_files(draw: Draw, files: Mapping[str, Any], near: Texts, known: Texts) 
             content = content.grown(draw, near, known)
         return {**files, path: content}
     else:
-        if not is_extreme or draw.random() < 0.5:
+        if not is_extreme or draw.random() < 0.2:
             content = _content_near(draw, content, near, known)
         names = []
         for _ in range(draw.choice(_AT_ONCE)):
@@ -748,7 +748,7 @@ _NAMES = (
     "{version}-{name}",
     "{similar}",
     "{other}{dot}{ending}",
-    "{other}-{number}{dot}{ending}",
+    "{stem}{ending}",
     "{name}",
 )
 
