@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from intercode.generate import FAMILIES
-from intercode.generate.drafts import Wanted, draft, reserved
+from intercode.generate.drafts import Wanted, draft
 from intercode.generate.draws import Draw, read_toml
+from intercode.generate.ladder import rungs
 from intercode.generate.mutants import bash_mutants, python_mutants, sql_mutants
 
 
@@ -176,7 +177,8 @@ def test_each_first_mistake_is_one_of_some_gold() -> None:
             draw = Draw(str(seed), "test")
             place = family.place(draw, "x")
             for question in family.questions:
-                wanted = Wanted(question, min(seed % 3, len(reserved(question))))
+                able = [*rungs(question)]
+                wanted = Wanted(question, able[seed % len(able)])
                 gold = draft(draw, family, place, wanted, 0).gold
                 for name in (family.env, family.name):
                     golds.setdefault(name, []).append(gold)
