@@ -32,7 +32,7 @@ def draw_world(draw: Draw, domain: Domain) -> World:
     known = dict[str, dict[str, Row]]()
     for name, type in domain.types.items():
         known[name] = patterns.entities(type.forms, type.count)
-    begin = datetime(draw.randint(2019, 2027), draw.randint(1, 12), draw.randint(1, 28))
+    begin = datetime(draw.randint(2018, 2025), draw.randint(1, 12), draw.randint(1, 28))
     tables = dict[str, list[Row]]()
     for name, table in domain.tables.items():
         rows = _Rows(draw, domain, patterns, table, known, begin)
