@@ -11,24 +11,25 @@ empty list or dict to work on. `composed.toml` contains the steps.
 
 from __future__ import annotations
 
+import collections
 import hashlib
+import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, combinations, pairwise
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
-from intercode.generate.draws import Draw, Parameters, Texts, read_toml
+from intercode.generate.draws import Draw, Parameters, Texts, read_toml, without
 from intercode.generate.families import Family, Place, Question, fill
-from intercode.generate.ground import Inputs
-from intercode.generate.judges import SHOWN, python_judge, results, write_tests
+from intercode.generate.judges import SHOWN, write_tests
 from intercode.generate.ladder import KNOWN, NEW_KIND
 
-SAMPLE, HIDDEN = 30, 8
-"""The numbers of records in the sample, and of hidden calls, if so many are enough."""
-MOST_DRAWN = 60
-"""The number of lists that are drawn to refute mistakes."""
+SAMPLE, DRAWN, HIDDEN = 30, 24, 8
+"""The numbers of records in the sample, of lists drawn, and of hidden calls, if so many are
+enough."""
 LONGEST_PROSE = 4
 """The number of steps that a query states without a list."""
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -45,9 +46,10 @@ class Step:
 
     name: str
     takes: Texts
-    gives: str
     says: Texts
     code: str
+    gives: str = ""
+    """The type of the result, that of what it takes if empty."""
     wrong: Texts = ()
     choices: Mapping[str, Sequence[Texts]] = field(default_factory=dict)
     sets: Mapping[str, str] = field(default_factory=dict)
@@ -56,16 +58,14 @@ class Step:
 
     @property
     def is_optional(self) -> bool:
-        """Tell whether the function still runs without this step."""
-        return any(_VARIABLES.get(kind, kind) == self.variable for kind in self.takes)
-
-    @property
-    def variable(self) -> str:
-        return _VARIABLES.get(self.gives, self.gives)
+        """Tell whether a function still runs without this step."""
+        variable = _variable(self.code)
+        return any(_VARIABLES.get(kind, kind) == variable for kind in self.takes)
 
 
-_VARIABLES = {"sorted": "rows", "ranked": "names"}
+_VARIABLES = {"sorted": "rows", "ranked": "names", "amounts": "values", "ranks": "values"}
 STEPS = [Step(name, **entry) for name, entry in _DATA["steps"].items()]
+TAKEN = {kind for step in STEPS for kind in step.takes}
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _records(draw: Draw, place: Place, count: int) -> Records:
     return [dict(zip(names, event, strict=True)) for event in events]
 
 
-# -- walks -----------------------------------------------------------------------------------------
+# -- held out --------------------------------------------------------------------------------------
 
 
 def is_held_out(walk: Sequence[Step]) -> bool:
@@ -126,26 +126,6 @@ def is_held_out(walk: Sequence[Step]) -> bool:
         if hashlib.sha256(f"{step.name}+{after.name}".encode()).digest()[0] % 5 == 0:
             return True
     return any(step.held_out for step in walk)
-
-
-def draw_walk(draw: Draw, length: int) -> list[Step]:
-    """Return different steps, each of which takes what the one before gives. Half of the walks of
-    the test split are held out, none of the train split."""
-    held_out = draw.split == "test" and draw.random() < 0.5
-    while True:
-        walk, takes = list[Step](), "rows"
-        while len(walk) < length:
-            fits = []
-            for step in STEPS:
-                allowed = held_out or not is_held_out([*walk[-1:], step])
-                if allowed and takes in step.takes and step not in walk:
-                    fits.append(step)
-            if not fits:
-                break
-            walk.append(draw.choice(fits))
-            takes = walk[-1].gives
-        if len(walk) == length and is_held_out(walk) == held_out:
-            return walk
 
 
 # -- steps -----------------------------------------------------------------------------------------
@@ -189,37 +169,45 @@ def _listed(names: Texts, joint: str) -> str:
     return f"{', '.join(names[:-1])} {joint} {names[-1]}"
 
 
-@dataclass
-class _Writer:
-    """States the steps of one task. `words` and `code` are what <NAME> stands for."""
+@dataclass(frozen=True)
+class Writer:
+    """States steps of one task. `words` and `code` are what <NAME> stands for."""
 
     draw: Draw
     words: Parameters
     code: Parameters
 
-    def state(self, step: Step, parameters: Mapping[str, tuple[Any, ...]]) -> Stated:
-        """Return a step with one value of each parameter and choice."""
+    def state(self, step: Step, parameters: Mapping[str, Sequence[Any]]) -> tuple[Stated, Writer]:
+        """Return a step with one value of each parameter and choice, and a writer for the next."""
         words, code = dict(self.words), dict(self.code)
         for name, (word, value, *_) in parameters.items():
             words[name], code[name] = word, value
-        chosen, others = dict[str, str](), list[dict[str, str]]()
+        chosen, changes = dict[str, str](), list[tuple[dict[str, str], Parameters]]()
         for name, options in {**_DATA["choices"], **step.choices}.items():
             if f"<{name}>" in step.code:
-                option = self.draw.choice(options)
-                words[name], chosen[name] = fill(option[0], words), option[1]
-                others += [{name: other} for _, other in options if other != option[1]]
-        changes = [(chosen | other, code) for other in others]
-        for name, (_, value, *mistakes) in parameters.items():
-            for mistake in mistakes:
-                changes.append((chosen, code | {name: mistake}))
-        mistakes = [_filled(step.code, *change) for change in changes]
-        mistakes += [_filled(text, chosen, code) for text in step.wrong]
+                word, value = self.draw.choice(options)
+                words[name], chosen[name] = fill(word, words), value
+                changes += [({name: other}, {}) for _, other in options]
+        for name, (_, _, *mistakes) in parameters.items():
+            changes += [({}, {name: mistake}) for mistake in mistakes]
         gold = _filled(step.code, chosen, code)
+        wrong = [_filled(step.code, chosen | option, code | value) for option, value in changes]
+        wrong += [_filled(text, chosen, code) for text in step.wrong]
+        later_words, later_code = dict(self.words), dict(self.code)
         for name, text in step.sets.items():
-            self.words[name], self.code[name] = fill(text, words), _filled(text, chosen, code)
+            later_words[name] = fill(text, words)
+            later_code[name] = _filled(text, chosen, code)
         text = fill(self.draw.choice(step.says), words)
-        mistakes = [mistake for mistake in dict.fromkeys(mistakes) if mistake != gold]
-        return Stated(step, text[:1].upper() + text[1:], gold, mistakes)
+        stated = Stated(step, text, gold, without(dict.fromkeys(wrong), [gold]))
+        return stated, Writer(self.draw, later_words, later_code)
+
+
+def _writer(draw: Draw, place: Place) -> Writer:
+    facts = place.facts
+    words = {name: str(value).replace("_", " ") for name, value in facts.items()}
+    words |= {"sample": facts["sample"], "did": facts["day"].removesuffix("_on")}
+    words["keys"] = _listed([facts[column] for column in COLUMNS], "and")
+    return Writer(draw, words, facts)
 
 
 def _filled(text: str, chosen: Mapping[str, str], code: Parameters) -> str:
@@ -231,7 +219,7 @@ def source(function: str, argument: str, codes: Texts) -> str:
     variable, lines = argument, list[str]()
     for code in codes:
         lines += code.strip().replace("$in", variable).split("\n")
-        variable = VARIABLE.findall(code)[-1]
+        variable = _variable(code)
     body = "".join(f"    {line}\n" for line in [*lines, f"return {variable}"])
     imports = [f"import {name}\n" for name in ("collections", "itertools") if f"{name}." in body]
     if imports:
@@ -239,95 +227,178 @@ def source(function: str, argument: str, codes: Texts) -> str:
     return f"{''.join(imports)}def {function}({argument}):\n{body}"
 
 
-def mistaken(stated: Sequence[Stated]) -> Iterator[tuple[str, Texts]]:
-    """Yield the mistakes of a chain of steps: what is wrong, and the codes."""
-    codes = [one.code for one in stated]
-    places = range(len(stated))
-    for place, one in enumerate(stated):
-        for mistake in one.mistakes:
-            yield f"{one.step.name} done otherwise", [*codes[:place], mistake, *codes[place + 1 :]]
-    optional = [place for place in places if stated[place].step.is_optional]
-    for left_out in (*combinations(places, 1), *combinations(places, 2), tuple(optional)):
-        if left_out:
-            names = " and ".join(stated[place].step.name for place in left_out)
-            rest = [codes[place] for place in places if place not in left_out]
-            yield f"{names} left out", rest
-    for place, (one, after) in enumerate(pairwise(stated)):
-        if after.step.name not in one.step.swaps and one.step.name not in after.step.swaps:
-            swapped = [after.code, one.code]
-            name = f"{one.step.name} and {after.step.name} swapped"
-            yield name, [*codes[:place], *swapped, *codes[place + 2 :]]
+# -- chains ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The codes of some steps, and what they return for each input: None if they fail."""
+
+    argument: str
+    inputs: Sequence[Records]
+    codes: Texts
+    results: Sequence[Any]
+
+    def then(self, code: str) -> Chain:
+        """Return the chain with one more step."""
+        step = _function_of(code, self.argument)
+        results = []
+        for records, result in zip(self.inputs, self.results, strict=True):
+            try:
+                results.append(step(result, records))
+            except Exception:
+                results.append(None)
+        return Chain(self.argument, self.inputs, [*self.codes, code], results)
+
+    def differs(self, other: Chain, among: Sequence[int]) -> bool:
+        """Tell whether the results differ for one of some inputs."""
+        return any(self.results[number] != other.results[number] for number in among)
+
+
+@lru_cache(maxsize=2000)
+def _function_of(code: str, argument: str) -> Callable[[Any, Records], Any]:
+    lines = code.strip().replace("$in", "before").split("\n")
+    body = "".join(f"    {line}\n" for line in [*lines, f"return {_variable(code)}"])
+    scope: Parameters = {"collections": collections, "itertools": itertools}
+    exec(f"def step(before, {argument}):\n{body}", scope)
+    step: Callable[[Any, Records], Any] = scope["step"]
+    return step
+
+
+def _variable(code: str) -> str:
+    """Return the variable that a step assigns last."""
+    return VARIABLE.findall(code)[-1]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The steps of a task so far, with the chains of its mistakes by what is wrong in them."""
+
+    stated: Sequence[Stated]
+    chains: Sequence[Chain]
+    """The chains of none, one, two, … steps."""
+    mistakes: Mapping[str, Chain]
+    bare: Chain
+    """The steps without those that can be left out."""
+    usable: Sequence[int]
+    """The inputs that leave every step something to work on."""
+
+    @property
+    def chain(self) -> Chain:
+        return self.chains[-1]
+
+    def then(self, one: Stated) -> Draft:
+        """Return the draft with one more step."""
+        step, before = one.step, self.chain
+        chain = before.then(one.code)
+        mistakes = {name: mistake.then(one.code) for name, mistake in self.mistakes.items()}
+        for number, mistake in enumerate(one.mistakes):
+            mistakes[f"{step.name} otherwise ({number})"] = before.then(mistake)
+        for name, mistake in self.mistakes.items():
+            if name.endswith(" left out") and " and " not in name:
+                mistakes[f"{step.name} and {name}"] = mistake
+        mistakes[f"{step.name} left out"] = before
+        bare = self.bare
+        if not step.is_optional:
+            bare = bare.then(one.code)
+        mistakes.pop("all left out", None)
+        if len(bare.codes) < len(chain.codes):
+            mistakes["all left out"] = bare
+        if self.stated:
+            last = self.stated[-1]
+            if step.name not in last.step.swaps and last.step.name not in step.swaps:
+                swapped = self.chains[-2].then(one.code).then(last.code)
+                mistakes[f"{last.step.name} and {step.name} swapped"] = swapped
+        usable = [number for number in self.usable if chain.results[number]]
+        return Draft([*self.stated, one], [*self.chains, chain], mistakes, bare, usable)
+
+    def fault(self) -> str:
+        """Return why the draft cannot become a task, "" if it can."""
+        if len(self.usable) < SHOWN + HIDDEN:
+            return f"{self.stated[-1].step.name}: nothing is left"
+        for name, mistake in self.mistakes.items():
+            if not mistake.differs(self.chain, self.usable[SHOWN:]):
+                return f"this passes too: {name}"
+        return ""
+
+    def tests(self) -> list[int]:
+        """Return the inputs of the tests: those shown, and hidden ones that refute all mistakes."""
+        hidden = self.usable[SHOWN:]
+        chosen = [*hidden[:HIDDEN]]
+        for mistake in self.mistakes.values():
+            if not mistake.differs(self.chain, chosen):
+                refuting = [number for number in hidden if mistake.differs(self.chain, [number])]
+                chosen.append(refuting[0])
+        return [*self.usable[:SHOWN], *chosen]
 
 
 # -- tasks -----------------------------------------------------------------------------------------
 
 
-def compose(draw: Draw, place: Place, length: int, walk: Sequence[Step] = ()) -> Question | str:
-    """Return a task of so many steps about a place, or the reason why this walk has none."""
-    walk = walk or draw_walk(draw, length)
-    facts = place.facts
-    words = {name: str(value).replace("_", " ") for name, value in facts.items()}
-    keys = [facts[column] for column in COLUMNS]
-    words |= {"keys": _listed(keys, "and"), "sample": facts["sample"]}
-    words["did"] = facts["day"].removesuffix("_on")
-    writer = _Writer(draw, words, dict(facts))
-    least = 8 + 2 * len(walk)
+def begin(draw: Draw, place: Place, length: int) -> Draft:
+    """Return a draft without steps."""
+    least, inputs = 8 + 2 * length, list[Records]()
+    for _ in range(DRAWN):
+        inputs.append(_records(draw, place, draw.randint(least, least + 6)))
+    start = Chain(place.facts["items"], inputs, [], inputs)
+    return Draft([], [start], {}, start, range(DRAWN))
 
-    def new_input() -> tuple[Records]:
-        return (_records(draw, place, draw.randint(least, least + 6)),)
 
-    inputs = [new_input() for _ in range(SHOWN + HIDDEN)]
-    stated, prefixes, states = list[Stated](), list[str](), [records for (records,) in inputs]
-    for step in walk:
-        stated.append(writer.state(step, _parameters(draw, place, states)))
-        prefixes.append(source("prefix", facts["items"], [one.code for one in stated]))
-        inputs = [one for one in inputs if results(prefixes[-1], [one]) not in (None, [[]], [{}])]
-        if len(inputs) < SHOWN + HIDDEN // 2:
-            return f"{step.name}: nothing is left"
-        states = results(prefixes[-1], inputs) or []
-    function = _function(draw, walk[-1], writer.code)
-    gold = source(function, facts["items"], [one.code for one in stated])
-    mistakes = {}
-    for name, codes in mistaken(stated):
-        mistakes[source(function, facts["items"], codes)] = name
-    passing = python_judge(Inputs(tuple(inputs[SHOWN:])), gold, [*mistakes]) or []
-    for _ in range(MOST_DRAWN):
-        new = new_input()
-        if any(results(prefix, [new]) in (None, [[]], [{}]) for prefix in prefixes):
-            continue
-        still = python_judge(Inputs((new,)), gold, passing) or []
-        if len(still) < len(passing) or len(inputs) < SHOWN + HIDDEN:
-            inputs.append(new)
-            passing = still
-        if not passing and len(inputs) >= SHOWN + HIDDEN:
+def compose(draw: Draw, place: Place, length: int) -> Question | str:
+    """Return a task of so many steps about a place, or the reason why a draft did not become one.
+
+    Half of the tasks of the test split are held out.
+    """
+    held_out = draw.split == "test" and draw.random() < 0.5
+    writer, draft, takes = _writer(draw, place), begin(draw, place, length), "rows"
+    for last in range(length - 1, -1, -1):
+        reason = "no step fits"
+        for step in draw.shuffled(STEPS):
+            walk = [*(one.step for one in draft.stated), step]
+            gives = step.gives or takes
+            if takes not in step.takes or step in walk[:-1] or not (last == 0 or gives in TAKEN):
+                continue
+            if is_held_out(walk) > held_out or (not last and is_held_out(walk) != held_out):
+                continue
+            parameters = _parameters(draw, place, draft.chain.results)
+            one, after = writer.state(step, parameters)
+            longer = draft.then(one)
+            if reason := longer.fault():
+                continue
+            draft, writer, takes = longer, after, gives
             break
-    if passing:
-        return f"this passes too: {mistakes[passing[0]]}"
-    tests = write_tests(gold, inputs)
+        if reason:
+            return reason
+    return _question(draw, place, draft, writer, takes)
+
+
+def _question(draw: Draw, place: Place, draft: Draft, writer: Writer, gives: str) -> Question | str:
+    variable, items = _variable(draft.chain.codes[-1]), place.facts["items"]
+    subject = items
+    if variable in ("values", "names"):
+        subject = f"{writer.code['one']}s"
+    function = f"{draw.choice(_DATA['functions'][variable].split())}_{subject}"
+    gold = source(function, items, draft.chain.codes)
+    tests = write_tests(gold, [(draft.chain.inputs[number],) for number in draft.tests()])
     if isinstance(tests, str):
         return tests
+    walk = [one.step for one in draft.stated]
     return Question(
         kind="+".join(step.name for step in walk),
         difficulty=len(walk),
         gold=gold,
-        query=[_query(draw, stated, {**writer.words, "function": function})],
-        wrong=[*mistakes],
+        query=[_query(draw, draft.stated, gives, {**writer.words, "function": function})],
+        wrong=[source(function, items, chain.codes) for chain in draft.mistakes.values()],
         held_out=is_held_out(walk),
         rung=NEW_KIND if is_held_out(walk) else KNOWN,
         extra={"tests": tests[:SHOWN], "hidden": tests[SHOWN:]},
     )
 
 
-def _function(draw: Draw, last: Step, code: Parameters) -> str:
-    subject = code["items"]
-    if last.variable in ("values", "names"):
-        subject = f"{code['one']}s"
-    return f"{draw.choice(_DATA['functions'][last.variable].split())}_{subject}"
-
-
-def _query(draw: Draw, stated: Sequence[Stated], words: Parameters) -> str:
+def _query(draw: Draw, stated: Sequence[Stated], gives: str, words: Parameters) -> str:
     header = fill(draw.choice(_DATA["headers"]), words)
-    end = fill(_DATA["returns"][stated[-1].step.gives], words)
+    returns = _DATA["returns"]
+    end = fill(returns.get(gives, returns[_VARIABLES.get(gives, gives)]), words)
     texts = [one.text for one in stated]
     if len(texts) <= LONGEST_PROSE:
         for place in range(1, len(texts)):

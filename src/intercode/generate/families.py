@@ -183,8 +183,8 @@ class Omission:
 
 
 Ask = Callable[[Draw, Place, int, int], Question | str]
-"""Returns a question of so many hops or steps about a place, whose query leaves out so many clauses, or the
-reason why there is none."""
+"""Returns a question of so many hops or steps about a place, whose query leaves out so many
+clauses, or the reason why there is none."""
 
 
 @dataclass(frozen=True)
@@ -194,8 +194,8 @@ class Family:
     `place` makes a place from a name; `draw` returns the parameters of one task that are not facts
     of the place. `inputs` returns the first inputs of a Python task's tests from its question and
     parameters. A data folder has one place for every `tasks_per_place` tasks, of which at most one
-    has difficulty 3. A family with `ask` has no such file: it draws questions for a place, of so many
-    hops or steps as the option `length` says; see `hops` and `composed.py`.
+    has difficulty 3. A family with `ask` has no such file: it draws questions for a place, with so
+    many hops or steps, as `length` says; see `hops` and `composed.py`.
     """
 
     name: str
