@@ -81,7 +81,7 @@ def draw_place(draw: Draw, name: str) -> Place:
     world = draw.choice(list(DATA["worlds"].values()))
     facts = {column: draw.choice(world[column].split()) for column in ("item", "did", *COLUMNS)}
     items, site = f"{facts['item']}s", draw.home("srv", name)
-    facts |= {"site": site, "items": items, "sample": f"{site}/{items}.json", "rest": ""}
+    facts |= {"site": site, "items": items, "sample": f"{site}/{items}.json", "the": "the "}
     year, days = draw.number(2010, 2030), list[str]()
     for _ in range(12):
         days.append(f"{year}-{draw.randint(1, 5):02}-{draw.randint(1, 28):02}")
@@ -155,7 +155,7 @@ def state(draw: Draw, step: Step, values: Parameters) -> tuple[Stated, Parameter
     text = filled(draw.choice(step.says), words)
     later = {name: filled(says, words) for name, says in step.sets.items()}
     wrong = without(dict.fromkeys(mistakes), [gold])
-    return Stated(step, text[0].upper() + text[1:], gold, wrong), {"rest": "remaining ", **later}
+    return Stated(step, text[0].upper() + text[1:], gold, wrong), {"the": "these ", **later}
 
 
 def filled(text: str, parameters: Parameters) -> str:
