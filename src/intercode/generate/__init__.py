@@ -21,7 +21,7 @@ many look-ups.
     grower.py       growth                           ground.py    what grows
     mutants.py      mistakes                         judges.py    what a mistake is refused by
     hops/           questions of several look-ups    trial.py     commands tried in a sandbox
-    composed.py     functions of several steps
+    composed.py     Python tasks of several steps
 
 Not covered: tasks that need a network, and CTF.
 """

@@ -29,6 +29,8 @@ SAMPLE, DRAWN, FEWEST = 30, 18, 12
 to be of use."""
 TURNS = 0.2
 """The part of the steps for which one is preferred that gives another type."""
+LAST = "lines"
+"""The type that no step takes."""
 LONGEST_PROSE = 4
 """The number of steps that a query states without a list."""
 COLUMNS = ("who", "kind", "amount")
@@ -60,7 +62,6 @@ class Step:
 
 
 STEPS = [Step(name, **entry) for name, entry in DATA["steps"].items()]
-TAKEN = {kind for step in STEPS for kind in step.takes}
 
 
 @dataclass(frozen=True)
@@ -167,9 +168,10 @@ def filled(text: str, parameters: Parameters) -> str:
 
 
 def source(name: str, arguments: str, codes: Texts) -> str:
-    """Return a function that does some steps with its first argument."""
+    """Return a function that does some steps, of which an empty one does nothing, with its first
+    argument."""
     variable, lines = arguments.partition(",")[0], list[str]()
-    for code in codes:
+    for code in filter(None, codes):
         lines += code.strip().replace("$in", variable).split("\n")
         variable = VARIABLE.findall(code)[-1]
     body = "".join(f"    {line}\n" for line in [*lines, f"return {variable}"])
@@ -198,22 +200,27 @@ class Runs:
         return self._results[codes]
 
 
-def mistaken(stated: Sequence[Stated]) -> Iterator[tuple[str, Texts]]:
+def mistakes(stated: Sequence[Stated]) -> Iterator[tuple[str, Texts]]:
     """Yield the mistakes of a function: what is wrong, and the codes."""
-    codes, places = [one.code for one in stated], range(len(stated))
+    for name, change in changes(stated):
+        yield name, [change.get(place, one.code) for place, one in enumerate(stated)]
+
+
+def changes(stated: Sequence[Stated]) -> Iterator[tuple[str, Mapping[int, str]]]:
+    """Yield what is wrong in each mistake, and the codes that it has in other places."""
+    places, optional = range(len(stated)), list[int]()
     for place, one in enumerate(stated):
         for mistake in one.mistakes:
-            yield f"another {one.step.name}", [*codes[:place], mistake, *codes[place + 1 :]]
-    optional = [place for place in places if stated[place].step.is_optional()]
-    for missing in (*combinations(places, 1), *combinations(places, 2), optional):
-        if missing:
-            rest = [code for place, code in enumerate(codes) if place not in missing]
-            yield f"no {stated[missing[-1]].step.name}", rest
+            yield f"another {one.step.name}", {place: mistake}
+        if one.step.is_optional():
+            optional.append(place)
+    for missing in (*combinations(places, 1), *combinations(places, 2), optional or [0]):
+        yield f"no {stated[missing[-1]].step.name}", dict.fromkeys(missing, "")
     for place, (one, after) in enumerate(pairwise(stated)):
         first, second = one.step, after.step
         if second.name not in first.swaps and first.name not in second.swaps:
-            swapped = [*codes[:place], after.code, one.code, *codes[place + 2 :]]
-            yield f"{second.name} before {first.name}", swapped
+            swap = {place: after.code, place + 1: one.code}
+            yield f"{second.name} before {first.name}", swap
 
 
 def usable(runs: Runs, codes: Texts) -> list[int]:
@@ -228,7 +235,7 @@ def fault(runs: Runs, stated: Sequence[Stated]) -> str:
     numbers, right = usable(runs, codes), runs.results(codes)
     if len(numbers) < FEWEST:
         return f"nothing is left after {stated[-1].step.name}"
-    for name, wrong in mistaken(stated):
+    for name, wrong in mistakes(stated):
         results = runs.results(wrong)
         if all(results[number] == right[number] for number in numbers[SHOWN:]):
             return f"this passes too: {name}"
@@ -253,7 +260,7 @@ def compose(draw: Draw, place: Place, length: int) -> Question | str:
         for step in candidates:
             walk = [*(one.step for one in stated), step]
             gives, is_new = step.gives or takes, is_held_out(walk)
-            if takes not in step.takes or step in walk[:-1] or (left and gives not in TAKEN):
+            if takes not in step.takes or step in walk[:-1] or (left and gives == LAST):
                 continue
             if is_new != held_out and (is_new or not left):
                 continue
@@ -284,7 +291,7 @@ def question(
         difficulty=len(walk),
         gold=gold,
         query=[query(draw, [one.text for one in stated], words)],
-        wrong=[source(name, items, wrong) for _, wrong in mistaken(stated)],
+        wrong=[source(name, items, wrong) for _, wrong in mistakes(stated)],
         held_out=is_held_out(walk),
         rung=NEW_KIND if is_held_out(walk) else KNOWN,
         extra={"tests": tests[:SHOWN], "hidden": tests[SHOWN:]},

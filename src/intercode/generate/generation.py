@@ -382,7 +382,7 @@ class Generation:
     def _ask(self, draw: Draw, unit: Unit, ask: Ask) -> Work:
         """Draw questions of which the mistakes were tried already."""
         work = Work(unit, unit.family.place(draw, unit.site))
-        length = getattr(self.plan, unit.family.length)
+        length = self.plan.steps or self.plan.hops
         lengths = cycle([length] if length else USUAL_HOPS)
         for wanted, length in zip(unit.wanted, lengths, strict=False):
             for _ in range(DRAWS):
