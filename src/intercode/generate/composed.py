@@ -145,18 +145,18 @@ def state(draw: Draw, step: Step, values: Parameters) -> tuple[Stated, Parameter
     """Return a step with some values and one of each of its choices, and the values that it sets
     for later steps."""
     words, codes = dict(values), dict(values)
-    changes = [{name: values[twin]} for name, twin in MISTAKEN.items()]
+    others = [{name: values[twin]} for name, twin in MISTAKEN.items()]
     for name, options in {**DATA["choices"], **step.choices}.items():
         if f"<{name}>" in step.code:
             words[name], codes[name] = draw.choice(options)
-            changes += [{name: code} for _, code in options]
+            others += [{name: code} for _, code in options]
     gold = filled(step.code, codes)
-    mistakes = [filled(step.code, codes | change) for change in changes]
-    mistakes += [filled(text, codes) for text in step.wrong]
+    wrong = [filled(step.code, codes | other) for other in others]
+    wrong += [filled(text, codes) for text in step.wrong]
     text = filled(draw.choice(step.says), words)
     later = {name: filled(says, words) for name, says in step.sets.items()}
-    wrong = without(dict.fromkeys(mistakes), [gold])
-    return Stated(step, text[0].upper() + text[1:], gold, wrong), {"the": "these ", **later}
+    mistakes = without(dict.fromkeys(wrong), [gold])
+    return Stated(step, text[0].upper() + text[1:], gold, mistakes), {"the": "these ", **later}
 
 
 def filled(text: str, parameters: Parameters) -> str:
