@@ -145,13 +145,13 @@ def state(draw: Draw, step: Step, values: Parameters) -> tuple[Stated, Parameter
     """Return a step with some values and one of each of its choices, and the values that it sets
     for later steps."""
     words, codes = dict(values), dict(values)
-    others = [{name: values[twin]} for name, twin in MISTAKEN.items()]
+    alternatives = [{name: values[twin]} for name, twin in MISTAKEN.items()]
     for name, options in {**DATA["choices"], **step.choices}.items():
         if f"<{name}>" in step.code:
             words[name], codes[name] = draw.choice(options)
-            others += [{name: code} for _, code in options]
+            alternatives += [{name: code} for _, code in options]
     gold = filled(step.code, codes)
-    wrong = [filled(step.code, codes | other) for other in others]
+    wrong = [filled(step.code, codes | other) for other in alternatives]
     wrong += [filled(text, codes) for text in step.wrong]
     text = filled(draw.choice(step.says), words)
     later = {name: filled(says, words) for name, says in step.sets.items()}
@@ -200,26 +200,26 @@ class Runs:
         return self._results[codes]
 
 
-def mistakes(stated: Sequence[Stated]) -> Iterator[tuple[str, Texts]]:
+def mistakes(chain: Sequence[Stated]) -> Iterator[tuple[str, Texts]]:
     """Yield the mistakes of a function: what is wrong, and the codes."""
-    for name, change in changes(stated):
-        yield name, [change.get(place, one.code) for place, one in enumerate(stated)]
+    for name, change in changes(chain):
+        yield name, [change.get(place, stated.code) for place, stated in enumerate(chain)]
 
 
-def changes(stated: Sequence[Stated]) -> Iterator[tuple[str, Mapping[int, str]]]:
+def changes(chain: Sequence[Stated]) -> Iterator[tuple[str, Mapping[int, str]]]:
     """Yield what is wrong in each mistake, and the codes that it has in other places."""
-    places, optional = range(len(stated)), list[int]()
-    for place, one in enumerate(stated):
-        for mistake in one.mistakes:
-            yield f"another {one.step.name}", {place: mistake}
-        if one.step.is_optional():
+    places, optional = range(len(chain)), list[int]()
+    for place, stated in enumerate(chain):
+        for mistake in stated.mistakes:
+            yield f"another {stated.step.name}", {place: mistake}
+        if stated.step.is_optional():
             optional.append(place)
     for missing in (*combinations(places, 1), *combinations(places, 2), optional or [0]):
-        yield f"no {stated[missing[-1]].step.name}", dict.fromkeys(missing, "")
-    for place, (one, after) in enumerate(pairwise(stated)):
-        first, second = one.step, after.step
+        yield f"no {chain[missing[-1]].step.name}", dict.fromkeys(missing, "")
+    for place, (stated, after) in enumerate(pairwise(chain)):
+        first, second = stated.step, after.step
         if second.name not in first.swaps and first.name not in second.swaps:
-            swap = {place: after.code, place + 1: one.code}
+            swap = {place: after.code, place + 1: stated.code}
             yield f"{second.name} before {first.name}", swap
 
 
@@ -229,13 +229,13 @@ def usable(runs: Runs, codes: Texts) -> list[int]:
     return [number for number, results in enumerate(zip(*steps, strict=True)) if all(results)]
 
 
-def fault(runs: Runs, stated: Sequence[Stated]) -> str:
+def fault(runs: Runs, chain: Sequence[Stated]) -> str:
     """Return why some steps cannot become a task, "" if they can."""
-    codes = [one.code for one in stated]
+    codes = [stated.code for stated in chain]
     numbers, right = usable(runs, codes), runs.results(codes)
     if len(numbers) < FEWEST:
-        return f"nothing is left after {stated[-1].step.name}"
-    for name, wrong in mistakes(stated):
+        return f"nothing is left after {chain[-1].step.name}"
+    for name, wrong in mistakes(chain):
         results = runs.results(wrong)
         if all(results[number] == right[number] for number in numbers[SHOWN:]):
             return f"this passes too: {name}"
@@ -251,33 +251,31 @@ def compose(draw: Draw, place: Place, length: int) -> Question | str:
     sizes = draw.choices(range(8 + length, 12 + 2 * length), k=DRAWN)
     runs = Runs(place.facts["items"], [draw_records(draw, place, size) for size in sizes])
     held_out = draw.split == "test" and draw.random() < 0.5
-    stated, takes, values = list[Stated](), "rows", place.facts
-    for left in reversed(range(length)):
+    chain, takes, values = list[Stated](), "rows", place.facts
+    for later_steps in reversed(range(length)):
         candidates, reason = draw.shuffled(STEPS), "no step fits"
         if draw.random() < TURNS:
             candidates.sort(key=Step.is_optional)
-        results = runs.results([one.code for one in stated])
+        results = runs.results([stated.code for stated in chain])
         for step in candidates:
-            walk = [*(one.step for one in stated), step]
+            walk = [*(stated.step for stated in chain), step]
             gives, is_new = step.gives or takes, is_held_out(walk)
-            if takes not in step.takes or step in walk[:-1] or (left and gives == LAST):
+            if takes not in step.takes or step in walk[:-1] or (later_steps and gives == LAST):
                 continue
-            if is_new != held_out and (is_new or not left):
+            if is_new != held_out and (is_new or not later_steps):
                 continue
-            one, later = state(draw, step, {**values, **parameters(draw, place, results)})
-            reason = fault(runs, [*stated, one])
+            stated, later = state(draw, step, {**values, **parameters(draw, place, results)})
+            reason = fault(runs, [*chain, stated])
             if not reason:
-                stated, takes, values = [*stated, one], gives, {**values, **later}
+                chain, takes, values = [*chain, stated], gives, {**values, **later}
                 break
         if reason:
             return reason
-    return question(draw, stated, runs, values)
+    return question(draw, chain, runs, values)
 
 
-def question(
-    draw: Draw, stated: Sequence[Stated], runs: Runs, values: Parameters
-) -> Question | str:
-    walk, codes = [one.step for one in stated], [one.code for one in stated]
+def question(draw: Draw, chain: Sequence[Stated], runs: Runs, values: Parameters) -> Question | str:
+    walk, codes = [stated.step for stated in chain], [stated.code for stated in chain]
     items = values["items"]
     name = f"{draw.choice(DATA['verbs'])}_{items}"
     gold = source(name, items, codes)
@@ -290,8 +288,8 @@ def question(
         kind="+".join(step.name for step in walk),
         difficulty=len(walk),
         gold=gold,
-        query=[query(draw, [one.text for one in stated], words)],
-        wrong=[source(name, items, wrong) for _, wrong in mistakes(stated)],
+        query=[query(draw, [stated.text for stated in chain], words)],
+        wrong=[source(name, items, wrong) for _, wrong in mistakes(chain)],
         held_out=is_held_out(walk),
         rung=NEW_KIND if is_held_out(walk) else KNOWN,
         extra={"tests": tests[:SHOWN], "hidden": tests[SHOWN:]},
