@@ -97,11 +97,8 @@ def composed(family: Family, place: Place, question: Question, split: Split) -> 
     """Return a task that was composed for its place."""
     record = _record(family, place, question, split, question.rung)
     record |= question.extra
-    parameters = {**place.facts, "inputs": ()}
-    if family.env == "python":
-        parameters["inputs"] = place.data["inputs"]
     keys = frozenset({question.gold})
-    return Draft(Wanted(None).label, record, question, parameters, question.wrong, keys)
+    return Draft(Wanted(None).label, record, question, place.facts, question.wrong, keys)
 
 
 def _record(family: Family, place: Place, question: Question, split: Split, rung: str) -> Record:

@@ -227,6 +227,7 @@ FAMILIES = (
         "questions of several look-ups, each needed: logs, tables, JSON, mail, git, archives",
         place=_bash_place,
         ask=lambda draw, place, hops, asks: ask(draw, place, hops, asks, bash_gold, printed),
+        length="hops",
         tasks_per_place=PER_PLACE,
     ),
     Family(
@@ -235,6 +236,7 @@ FAMILIES = (
         "questions of several look-ups, each needed: joins and nested queries",
         place=_sql_place,
         ask=lambda draw, place, hops, asks: ask(draw, place, hops, asks, sql_gold, selected),
+        length="hops",
         tasks_per_place=PER_PLACE,
     ),
 )
