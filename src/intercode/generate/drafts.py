@@ -82,7 +82,7 @@ def draft(draw: Draw, family: Family, place: Place, wanted: Wanted, asks: int) -
     record = _record(family, place, question, draw.split, wanted.rung)
     record |= {"query": query, "gold": gold, "kind": "/".join((question.kind, *changed))}
     if question.difficulty == 3 and draw.random() < RULES_SHOWN:
-        record["query"] += f"\n\n{place.rules.strip()}"
+        record["query"] += f"\n\nThe rules say:\n{place.rules.strip()}"
         record["rule_shown"] = True
     if "<path>" in question.gold:
         record["path"] = parameters["path"]

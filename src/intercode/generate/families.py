@@ -250,7 +250,7 @@ FEWEST_VALUES = 3
 FORMS: Mapping[str, Texts] = {
     "": ("",),
     "number": ("Print the number only.", "Print only the number."),
-    "text": ("Print nothing else.", "Print only that."),
+    "text": ("Print nothing else.", "Print no other text."),
     "paths": (
         "Print only absolute paths, one per line, in any order.",
         "Print absolute paths only, one per line, in any order.",
