@@ -29,6 +29,7 @@ Not covered: tasks that need a network, and CTF.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -134,6 +135,11 @@ def generate(
             "split; give more, or one split"
         )
     family, out = FAMILIES[name], Path(out)
+    if missing := [program for program in family.programs if not shutil.which(program)]:
+        raise UsageError(
+            f"solutions of {name} use {', '.join(missing)}, which is not installed; "
+            f"run: apt-get install {' '.join(missing)}"
+        )
     for what, number, most in (("steps", steps, MOST_STEPS), ("hops", hops, MOST_HOPS)):
         able = [other.name for other in FAMILIES.values() if what in _lengths(other)]
         if number is not None and name not in able:

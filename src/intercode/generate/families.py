@@ -196,7 +196,7 @@ class Family:
     parameters. A data folder has one place for every `tasks_per_place` tasks, of which at most one
     has difficulty 3. A family with `compose` has no questions: it returns the
     `composition.Language` of its tasks, given a function that returns a trial. One with `ask` draws
-    questions for a place, see `hops`.
+    questions for a place, see `hops`. Solutions use `programs` that not every machine has.
     """
 
     name: str
@@ -208,6 +208,7 @@ class Family:
     tasks_per_place: int = 4
     ask: Ask | None = None
     compose: Callable[..., Any] | None = None
+    programs: Texts = ()
 
     @cached_property
     def questions(self) -> Sequence[Question]:
