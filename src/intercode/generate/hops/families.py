@@ -67,7 +67,7 @@ class Written:
         return Hop("form", home, (names[form],), give=names[wanted])
 
 
-def draw_domain(draw: Draw) -> Domain:
+def _domain(draw: Draw) -> Domain:
     new = draw.split == "test" and draw.random() < NEW_DOMAIN
     domains = [read_domain(name) for name in DOMAINS]
     return draw.choice([domain for domain in domains if domain.held_out == new])
@@ -86,9 +86,9 @@ def _written(draw: Draw, domain: Domain, carriers: Sequence[str]) -> Written:
     return Written(world, layouts, Walks(world, draw, shows))
 
 
-def bash_place(domain: Callable[[Draw], Domain], draw: Draw, name: str) -> Place:
+def bash_place(domain: Domain, draw: Draw, name: str) -> Place:
     site = draw.home("srv", name)
-    written = _written(draw, domain(draw), [*CARRIERS])
+    written = _written(draw, domain, [*CARRIERS])
     place = Place(name, facts={"site": site}, data=written)
     for layout in written.layouts.values():
         for path, content in files(layout, written.world).items():
@@ -96,8 +96,8 @@ def bash_place(domain: Callable[[Draw], Domain], draw: Draw, name: str) -> Place
     return place
 
 
-def sql_place(domain: Callable[[Draw], Domain], draw: Draw, name: str) -> Place:
-    written, db = _written(draw, domain(draw), ["sqlite"]), name.replace("-", "_")
+def sql_place(domain: Domain, draw: Draw, name: str) -> Place:
+    written, db = _written(draw, domain, ["sqlite"]), name.replace("-", "_")
     layouts, statements = {}, []
     for table, layout in written.layouts.items():
         layouts[table] = coded(draw, written.world, layout)
@@ -220,7 +220,7 @@ FAMILIES = (
         "bash-questions",
         "bash",
         "questions of several look-ups, each needed: logs, tables, JSON, mail, git, archives",
-        place=partial(bash_place, draw_domain),
+        place=lambda draw, name: bash_place(_domain(draw), draw, name),
         ask=partial(_ask, bash_gold, _printed),
         tasks_per_place=PER_PLACE,
         programs=PROGRAMS,
@@ -229,7 +229,7 @@ FAMILIES = (
         "sql-questions",
         "sql",
         "questions of several look-ups, each needed: joins and nested queries",
-        place=partial(sql_place, draw_domain),
+        place=lambda draw, name: sql_place(_domain(draw), draw, name),
         ask=partial(_ask, sql_gold, _selected),
         tasks_per_place=PER_PLACE,
     ),
