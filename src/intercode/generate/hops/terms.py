@@ -266,6 +266,8 @@ class Walks:
     shows: Callable[[Hop], str]
     """Returns the form in which a hop gives its entity."""
     used: Counter[str] = field(default_factory=Counter)
+    answers: set[Any] = field(default_factory=set)
+    """Those of earlier questions: another one about the same thing would be told by them."""
     tried: int = 0
     held_out: bool = False
 
@@ -283,8 +285,12 @@ class Walks:
             for args in islice(self._arguments(lengths, question.args, ()), FEW):
                 for closed_question in self._closed(question):
                     term = Term(closed_question, args)
-                    if self._fits(term, ()) and (not held_out or _has_held_out(term)):
+                    if not self._fits(term, ()) or (held_out and not _has_held_out(term)):
+                        continue
+                    answer = self.world.value(term)
+                    if answer not in self.answers:
                         self.used.update([node.hop.name for node in term.nodes])
+                        self.answers.add(answer)
                         return term
         return None
 
