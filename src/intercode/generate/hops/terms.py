@@ -266,8 +266,8 @@ class Walks:
     shows: Callable[[Hop], str]
     """Returns the form in which a hop gives its entity."""
     used: Counter[str] = field(default_factory=Counter)
-    answers: set[Any] = field(default_factory=set)
-    """Those of earlier questions: another one about the same thing would be told by them."""
+    asked: set[Any] = field(default_factory=set)
+    """The answers of earlier questions, and their hops: their solutions would tell another one."""
     tried: int = 0
     held_out: bool = False
 
@@ -287,10 +287,11 @@ class Walks:
                     term = Term(closed_question, args)
                     if not self._fits(term, ()) or (held_out and not _has_held_out(term)):
                         continue
-                    answer = self.world.value(term)
-                    if answer not in self.answers:
-                        self.used.update([node.hop.name for node in term.nodes])
-                        self.answers.add(answer)
+                    chain = tuple([node.hop.name for node in term.nodes])
+                    asked = {self.world.value(term), chain}
+                    if self.asked.isdisjoint(asked):
+                        self.used.update(chain)
+                        self.asked |= asked
                         return term
         return None
 
