@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from intercode.envs import prepare
 from intercode.errors import UsageError
 from intercode.generate import FAMILIES, generate
 from intercode.generate.draws import Draw, Split
-from intercode.generate.families import Place
+from intercode.generate.families import Place, Question
 from intercode.generate.hops.carriers import PICKS, PROGRAMS, command, files
 from intercode.generate.hops.families import bash_gold, bash_place
 from intercode.generate.hops.layouts import CARRIERS, draw_layout
@@ -38,6 +38,18 @@ def places(name: str, count: int, split: Split = "train") -> Iterator[Place]:
     for number in range(count):
         draw = Draw(f"tests {number}", split, real=number % 2 == 0)
         yield FAMILIES[name].place(draw, f"orion-{number}")
+
+
+def asked(seed: str, lengths: Iterable[int], asks: int) -> Iterator[tuple[int, Question]]:
+    """Yield the questions of one place, with their numbers of hops."""
+    ask = FAMILIES["sql-questions"].ask
+    assert ask
+    (place,) = places("sql-questions", 1)
+    draw = Draw(seed, "train")
+    for hops in lengths:
+        question = ask(draw, place, hops, asks)
+        if not isinstance(question, str):
+            yield hops, question
 
 
 def terms(place: Place, hops: int, count: int, *, held_out: bool = False) -> list[Term]:
@@ -166,14 +178,8 @@ def test_equal_seeds_give_equal_places_and_questions(name: str) -> None:
 
 
 def test_a_long_question_has_two_sentences_and_that_refers_to_one_thing() -> None:
-    family = FAMILIES["sql-questions"]
-    assert family.ask
-    (place,) = places("sql-questions", 1)
-    draw, seen = Draw("texts", "train"), 0
-    for hops in (2, 3, 5) * 10:
-        question = family.ask(draw, place, hops, 0)
-        if isinstance(question, str):
-            continue
+    seen = 0
+    for hops, question in asked("texts", (2, 3, 5) * 10, 0):
         (text,) = question.query
         assert "<" not in text
         assert text.count("whoever") < 3
@@ -272,21 +278,15 @@ def test_an_alternative_that_is_executed_prints_what_memory_says(tmp_path: Path)
 
 
 def test_a_clause_that_a_query_leaves_out_is_told_by_the_user() -> None:
-    family = FAMILIES["sql-questions"]
-    assert family.ask
-    (place,) = places("sql-questions", 1)
-    draw, asked = Draw("asks", "train"), 0
-    for hops in (2, 3, 4) * 4:
-        question = family.ask(draw, place, hops, 1)
-        if isinstance(question, str):
-            continue
+    told = 0
+    for _, question in asked("asks", (2, 3, 4) * 4, 1):
         (facet,) = question.extra["facets"]
         assert " a certain " in question.query[0]
         assert facet["reply"].startswith("I mean ")
         assert "<" not in facet["reply"]
         assert question.extra["unclarified"] != question.gold
-        asked += 1
-    assert asked > 6
+        told += 1
+    assert told > 6
 
 
 @pytest.mark.parametrize(
@@ -305,3 +305,12 @@ def test_options_that_a_family_does_not_have_are_refused(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         generate(name, n=10, seed=1, out=tmp_path / "data", **options)
+
+
+def test_a_program_that_is_missing_is_told_before_anything_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="run: apt-get install git jq sqlite3"):
+        generate("bash-questions", n=10, seed=1, out=tmp_path / "data")
+    assert not (tmp_path / "data").exists()
