@@ -1,4 +1,4 @@
-"""The user of a task: answers questions about what the query leaves open, and asks a follow-up.
+"""The user of a task: answers questions about what the query leaves open, and goes on asking.
 
     ask QUESTION ──► its words, as stems ──► the facets with an entry of which the question has all
                                              words
@@ -14,11 +14,7 @@ A record has `facets`, each with the entries that ask for it, the reply and perh
 With `"lookups": {"schema": 1}`, the action `schema` or `schema NAME` prints a document of the world
 and costs 1 of the budget; the environment says which words it knows.
 
-A task may have a second round (`InterCodeEnv.follow_up`):
-
-    submit ──► wrong: the end, 0 ──or──► solved: .7, the follow-up ──► submit ──► solved: 1
-
-Success is both. The shares are BIRD-Interact's (arXiv 2510.05318).
+A task may have further rounds (`rounds.py`), which begin with the message of a `NextRound`.
 
 The default user has no model: equal questions get equal replies, which can only be those of the
 record. Not covered: questions in other languages than English, and synonyms that no entry lists.
@@ -35,6 +31,7 @@ from typing import Any, Protocol
 
 from intercode.errors import DataError
 from intercode.plugins import call_plugin
+from intercode.rounds import goes_on, score_of_rounds
 from intercode.types import Score, Task, TaskIssue, View, is_number
 
 TAKES_QUESTIONS = "takes_questions"
@@ -50,7 +47,6 @@ MOST_LETTERS, MOST_COMMAS = 400, 4
 """A question with more is a list of what might be open."""
 _QUESTION = re.compile(r"ask(?:[ \t]+|:[ \t]*)(?=\S)([^\n]+)")
 _INSIDE = re.compile(r"(?:\A|\n|&&|\|\||[;(`])[ \t]*ask[ \t]+[\"']?\w")
-SHARES = (0.7, 0.3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +194,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class NextRound:
-    """The round after a submission that succeeded: its task, the message that poses the task, and
-    the score of the round that ended."""
+    """The round after a submission: its task, and the message that poses the task."""
 
     task: Task
     message: str
-    score: Score
 
 
 class Conversation:
@@ -211,8 +205,7 @@ class Conversation:
     rounds. It is made at each reset; for a live copy of an episode, `copy.copy` copies it.
 
     Args:
-        task: the task of the first round.
-        follow_up: the task of a second round, if the first succeeds.
+        task: the task of the first round, with those of the others.
         user: answers the questions in place of the facets.
         view: cuts what the caller's user and lookups return.
     """
@@ -220,7 +213,6 @@ class Conversation:
     def __init__(
         self,
         task: Task,
-        follow_up: Task | None = None,
         user: User | None = None,
         view: View | None = None,
     ) -> None:
@@ -228,9 +220,11 @@ class Conversation:
         self._facets, self._lookups = facets_of(task.extra), lookups_of(task.extra)
         self._asked: tuple[tuple[str, str], ...] = ()
         self._budget = float(task.extra.get("ask_budget", inf))
-        self.ahead: tuple[Task, ...] = () if follow_up is None else (follow_up,)
+        self.ahead = task.rounds
         """The tasks of the rounds to come."""
-        self._phase, self._has_two = 1, follow_up is not None
+        self.scores: tuple[Score, ...] = ()
+        """The scores of the rounds that have ended, if there are several rounds."""
+        self._count = 1 + len(task.rounds)
 
     @property
     def takes_questions(self) -> bool:
@@ -285,25 +279,28 @@ class Conversation:
     def _budget_note(self) -> str:
         return "" if self._budget == inf else f"\n[{self._budget:g} of the budget left]"
 
-    def after_submission(self, score: Score) -> NextRound | None:
-        """Begin the next round, if this score of the present one leads to one."""
-        if not (score.success and self.ahead):
+    @property
+    def earned(self) -> float:
+        """The reward of the episode if it ends without a further submission."""
+        return score_of_rounds(self._task, self.scores, self._count).reward
+
+    def end_round(self, score: Score) -> NextRound | None:
+        """End the round with this score, and begin the next one if it leads to one."""
+        if self._count > 1:
+            self.scores += (score,)
+        if not (self.ahead and goes_on(self._task, score)):
             return None
-        ended = self.score_of_episode(score)
+        solved = "Solved. " if self._task.extra.get("go_on") == "solved" else ""
         self._task, self.ahead = self.ahead[0], self.ahead[1:]
-        self._phase += 1
         self._facets = facets_of(self._task.extra)
-        message = f"Solved. The user goes on:\n\n{self._task.query}"
-        return NextRound(self._task, message, ended)
+        return NextRound(self._task, f"{solved}The user goes on:\n\n{self._task.query}")
 
     def score_of_episode(self, score: Score) -> Score:
-        """Return the score of the episode if it ends with this score of its round."""
-        if not self._has_two:
+        """Return the score of the episode if the present round ends with this score, and no other
+        begins."""
+        if self._count == 1:
             return score
-        parts = {**score.parts, **({"first": 1.0} if self._phase == 2 else {})}
-        earned = sum(SHARES[: self._phase - 1]) + SHARES[self._phase - 1] * score.success
-        success = score.success and self._phase == len(SHARES)
-        return Score(earned, success, parts, score.ambiguous, score.rule)
+        return score_of_rounds(self._task, (*self.scores, score), self._count)
 
     def of_episode(self, reward: float) -> float:
         """Return the reward of the episode if it ends with this reward of its round."""

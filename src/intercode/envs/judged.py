@@ -14,10 +14,11 @@ from typing import Any, Generic, Self
 
 from intercode.env import InterCodeEnv, single_thread
 from intercode.envs.judges import Attempt, Judge, Ruling, W
-from intercode.errors import SandboxDied, is_inside
+from intercode.errors import DataError, SandboxDied, is_inside
 from intercode.hooks import NO_VALUE
 from intercode.plugins import call_plugin
-from intercode.types import ExecResult, GoldRun, Score, Task
+from intercode.rounds import is_alive_rule, part_of, still_alive
+from intercode.types import ExecResult, GoldRun, Score, Task, TaskIssue
 
 
 class JudgedEnv(InterCodeEnv, Generic[W]):
@@ -29,7 +30,8 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
     _valued: tuple[int, float | None] | None = None
     """The turn after which the state was scored, and its value."""
     _no_value: str | None = None
-    """The answer of `no_value` in this episode, once it was asked."""
+    """The answer of `no_value` in this round, once it was asked."""
+    _since: Any = None
 
     def kind_of(self, task: Task) -> str:
         """Return the kind of judge that decides about a task, a key of `judges`."""
@@ -45,12 +47,20 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
     @property
     def attempt(self) -> Attempt:
         """The agent's work in this episode so far."""
-        return Attempt(self.task, self._executed, self._word, self._seen)
+        return Attempt(self.task, self._executed, self._word, self._seen, since=self._since)
 
     def start_episode(self, task: Task) -> None:
         self._ruling = self._valued = self._no_value = None
-        for posed in (task, *self._conversation.ahead):
-            self.judge_of(posed).before(self.world, posed)
+        if not task.earlier:  # a replay may begin in a later round
+            self._since = None
+        posed = (task, *self._conversation.ahead)
+        if is_alive_rule(posed[-1]) and len(set(map(self.kind_of, posed))) > 1:
+            raise DataError(
+                f"task {task.id}: its rounds are judged by tests and by golds, which only "
+                "`rounds_rule` own allows"
+            )
+        for asked in posed:
+            self.judge_of(asked).before(self.world, asked)
         self.world.start(task)
 
     def execute(self, action: str) -> ExecResult:
@@ -60,9 +70,7 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         """Ask the judge. A path that it cannot use in a sandbox is the agent's doing, and earns 0:
         golds raise `DataError`, and a fault of the machine is no `OSError` of a sandbox."""
         try:
-            attempt = self.attempt
-            judge = self.judge_of(attempt.task)
-            self._ruling = call_plugin(judge.rule, Ruling, self.world, attempt)
+            self._ruling = self._rule()
         except OSError as error:
             if not is_inside(error):
                 raise
@@ -70,6 +78,42 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         if files := self.world.files():
             files.services.require()
         return self._ruling.score
+
+    def _rule(self) -> Ruling:
+        """Ask the judge of this round and, if its tests must go on to pass, those of the earlier
+        rounds that are alive."""
+        attempt = self.attempt
+        judge, task = self.judge_of(attempt.task), attempt.task
+        ruling = call_plugin(judge.rule, Ruling, self.world, attempt)
+        if not (judge.lasting and is_alive_rule(task)):
+            return ruling
+        rulings = {part_of(task): ruling}
+        for earlier in still_alive(task):
+            again = replace(attempt, task=earlier, word="")
+            judge = self.judge_of(earlier)
+            rulings[part_of(earlier)] = call_plugin(judge.rule, Ruling, self.world, again)
+        score, broken = ruling.score, [n for n, other in rulings.items() if not other.score.success]
+        if broken and score.success:
+            rule = f"{broken[0]}: {rulings[broken[0]].score.rule}"
+            least = min(other.score.reward for other in rulings.values())
+            score = replace(score, reward=least, success=False, rule=rule)
+        parts = {name: float(name not in broken) for name in rulings}
+        score = replace(score, parts={**score.parts, **parts})
+        return replace(
+            ruling,
+            score=score,
+            show=lambda: {**ruling.show(), "failed": broken, "rule": score.rule},
+        )
+
+    def begin_round(self, task: Task) -> Task:
+        last = replace(self.task, rounds=())
+        if self._ruling and self._ruling.gold:
+            last = replace(last, gold=self._ruling.gold)
+        task = replace(task, earlier=(*self.task.earlier, last))
+        self._ruling = self._valued = self._no_value = None
+        attempt = replace(self.attempt, task=task, peek=True)
+        self._since = self.judge_of(task).look(self.world, attempt)
+        return task
 
     @property
     def no_value(self) -> str:
@@ -107,7 +151,21 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         return {**shown, "services": logs} if logs else shown
 
     def run_gold(self, task: Task) -> GoldRun:
-        return self.judge_of(task).examine(self.world, task)
+        """Execute the golds of all rounds."""
+        whole = self.judge_of(task).examine(self.world, task)
+        for posed in task.rounds:
+            run = self.judge_of(posed).examine(self.world, posed)
+            faults = []
+            for fault in run.faults:
+                kind = getattr(fault, "kind", "gold_fails")
+                faults.append(TaskIssue(f"{part_of(posed)}: {fault}", kind))
+            whole = replace(
+                whole,
+                evidence=(whole.evidence, run.evidence),
+                summary=f"{whole.summary}\n{run.summary}",
+                faults=(*whole.faults, *faults),
+            )
+        return whole
 
     def session_lost(self) -> bool:
         if self._ruling and self._ruling.session_lost is not None:

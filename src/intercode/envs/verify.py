@@ -296,12 +296,19 @@ def read_verifiers(
 ) -> tuple[list[Task], dict[str, Verifier], list[tuple[Task, TaskIssue]]]:
     """Return the tasks whose tests can be read, their verifiers by id, and the other tasks, which
     are named in warnings. Raises `DataError` if there are only such tasks."""
-    verifiers = dict(read_entries(tasks, lambda task: (task.id, read_verifier(task, folder))))
+    by_round = dict[str, Verifier | None]()
+
+    def read(task: Task) -> str:
+        for posed in (task, *task.rounds):
+            by_round[posed.id] = read_verifier(posed, folder)
+        return task.id
+
+    readable = set(read_entries(tasks, read))
     issue = TaskIssue("its tests cannot be read", "no_tests")
     return (
-        [task for task in tasks if task.id in verifiers],
-        {id: verifier for id, verifier in verifiers.items() if verifier},
-        [(task, issue) for task in tasks if task.id not in verifiers],
+        [task for task in tasks if task.id in readable],
+        {id: verifier for id, verifier in by_round.items() if verifier},
+        [(task, issue) for task in tasks if task.id not in readable],
     )
 
 

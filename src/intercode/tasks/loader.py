@@ -32,6 +32,8 @@ from typing import Any
 from intercode.errors import DataError, UsageError
 from intercode.plugins import describe_error
 from intercode.reading import present
+from intercode.rounds import FIELDS as ROUNDS
+from intercode.rounds import join_rounds, rounds_in
 from intercode.tasks.formats import Unreadable, kind_of, read_file
 from intercode.types import Task, TaskIssue
 from intercode.user import FIELDS as ASKING
@@ -55,7 +57,7 @@ DECIDING = ("test_cases", "preprocess_sql", "follow_up", "tests", "verify")
 """Fields that decide about an answer, or about what it is executed on, in some environment or
 published set. An environment that does not read them would judge by the gold alone."""
 _EMPTY: tuple[object, ...] = (None, "", "[]", [], {})
-ALL_READ = ("query", "gold", "golds", "id", "general", "split", *ASKING)
+ALL_READ = ("query", "gold", "golds", "id", "general", "split", *ASKING, *ROUNDS)
 """The fields that every environment reads."""
 _SHORT = 3
 """Words with this many letters or fewer are within one edit of too many others."""
@@ -113,9 +115,12 @@ def read_tasks(
             why = record.why
         else:
             try:
-                record = reader.converted(record, where)
-                fields |= record.keys()
-                task = reader.task_of(record, index)
+                records_of_rounds = list[Record]()
+                for part in rounds_in(record):
+                    records_of_rounds += rounds_in(reader.converted(part, where))
+                record = records_of_rounds[0]
+                fields = fields.union(*records_of_rounds)
+                task = join_rounds([reader.task_of(part, index) for part in records_of_rounds])
                 if (earlier := numbers.setdefault(task.id, index + 1)) != index + 1:
                     why = (
                         f"{path}: records {earlier} and {index + 1}, field 'id': both are "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from difflib import unified_diff
@@ -14,10 +14,11 @@ from intercode.envs.bash.golds import ends_in_failure, find_faults, only_fails, 
 from intercode.envs.bash.world import BashWorld
 from intercode.envs.gold import GoldCache, Key, blame_gold
 from intercode.envs.judges import Attempt
-from intercode.envs.judges.outcome import Comparison, OutcomeJudge, not_general
+from intercode.envs.judges.outcome import Comparison, Facts, OutcomeJudge, not_general
 from intercode.envs.rewards import call_reward, checked_score, guarded_reward
 from intercode.envs.workspace import GoldOutcome, Workspace, execute_gold
 from intercode.errors import DataError, UsageError
+from intercode.rounds import golds_of, is_alive_rule
 from intercode.submission import answer_in
 from intercode.types import Change, GoldRun, Outcome, Score, Task, TaskIssue, shorten_text
 
@@ -66,7 +67,7 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
     def key(self, world: BashWorld, task: Task) -> Key:
         return (
             task.id,
-            task.gold,
+            *golds_of(task),
             world.spec_of(task).template.digest,
             world.workspace.sandbox.identity,
         )
@@ -75,8 +76,9 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         """Execute a gold. Raises `DataError` if a gold that must finish does not, or if it only
         fails, since any failing command would match. The paper's reward accepts any gold output."""
         world.prepare(task)
-        command, workspace = world.command(task.gold), world.workspace
-        gold = blame_gold(lambda: workspace.play_gold(command), command)
+        *earlier, command = map(world.command, golds_of(task))
+        workspace = world.workspace
+        gold = blame_gold(lambda: workspace.play_gold(command, earlier), command)
         last = workspace.last
         unfinished = last.timed_out or last.exit_code in _UNFINISHED
         if not first:
@@ -84,7 +86,7 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         if unfinished and not self._as_it_is:
             fault = "{}"
         elif self._reward is None and blame_gold(
-            lambda: only_fails(workspace, command, gold.outcome), command
+            lambda: only_fails(workspace, command, gold.outcome, earlier), command
         ):
             fault = "the gold only fails, so it has no answer ({})"
         else:
@@ -125,6 +127,33 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         if self._reward is None:
             return bash_exact(agent, gold.outcome, replace(task, gold=gold.command))
         return call_reward(self._reward, agent, gold.outcome, task)
+
+    def of_round(
+        self, agent: Outcome, golds: Sequence[GoldOutcome], task: Task, since: Outcome
+    ) -> tuple[Outcome, GoldOutcome]:
+        """Leave out the paths that no gold changes and that are as when the round began; under the
+        rule `own`, also those that golds of earlier rounds change."""
+        gold, before = golds[-1].outcome, golds[-2].outcome
+        judged = set(different_paths(gold.changes, before.changes, task))
+        named = set[str](judged)
+        if is_alive_rule(task):
+            named.update(*(outcome.outcome.changes for outcome in golds))
+        for path in different_paths(agent.changes, gold.changes, task):
+            if path in named or agent.changes.get(path) != since.changes.get(path):
+                judged.add(path)
+
+        def within(outcome: Outcome) -> Outcome:
+            changes = outcome.changes.items()
+            return replace(outcome, changes={path: to for path, to in changes if path in judged})
+
+        return within(agent), replace(golds[-1], outcome=within(gold))
+
+    def facts(self, gold: GoldOutcome) -> Facts:
+        return _facts(gold.outcome, gold.texts)
+
+    def facts_seen(self, world: BashWorld, agent: Outcome, golds: Sequence[GoldOutcome]) -> Facts:
+        paths = dict.fromkeys(path for gold in golds for path in gold.texts)
+        return _facts(agent, world.workspace.read_texts([*paths]))
 
     def no_value(self, world: BashWorld, task: Task) -> str:
         if world.spec.probe is not None:
@@ -177,7 +206,8 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
     def examine(self, world: BashWorld, task: Task) -> GoldRun:
         try:
             world.prepare(task)
-            outcome, faults = run_checked(world.workspace, world.command(task.gold), task)
+            outcome, faults = run_checked(world.workspace, world.command, task)
+            faults += self.undeclared(world, task)
             outcomes = [outcome]
             if task.general and (variant := self.variant()):
                 variant.prepare(task)
@@ -216,6 +246,17 @@ class ChoosingJudge(BashJudge):
                 f"{who} returned {answer!r:.200}; compare(judge, world, attempt, agent) must "
                 "return a score and a GoldOutcome, such as judge.gold(world, attempt.task)"
             )
+
+
+def _facts(outcome: Outcome, texts: Mapping[str, str]) -> Facts:
+    """Return the changed paths, each with its lines or else with its content."""
+    facts = set[Hashable]()
+    for path, change in outcome.changes.items():
+        content = None if path in texts else (change.digest, change.target)
+        facts.add((path, change.kind == "removed", change.type, change.mode, content))
+    for path, text in texts.items():
+        facts.update((path, line) for line in text.splitlines())
+    return frozenset(facts)
 
 
 def _difference(path: str, comparison: BashComparison, agent_text: str | None) -> dict[str, str]:

@@ -71,28 +71,34 @@ class World(Protocol):
 class Attempt:
     """The work of an agent on a task: its actions without submissions, the submitted word, and the
     output of its last action as the agent saw it. `peek`: the episode goes on, and the agent must
-    not notice that it was looked at."""
+    not notice that it was looked at. `since` is what the judge saw as a later round began."""
 
     task: Task
     actions: Sequence[str] = ()
     word: str = ""
     seen: str = ""
     peek: bool = False
+    since: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
     """The decision of a judge. `show` returns the outcomes for readers (`InterCodeEnv.outcomes`);
-    `session_lost` is None unless the judge had to end the session."""
+    `session_lost` is None unless the judge had to end the session. `gold` is the one of several
+    golds that was matched, "" for none."""
 
     score: Score
     show: Callable[[], dict[str, Any]] = dict
     session_lost: bool | None = None
+    gold: str = ""
 
 
 class Judge(Protocol[W_contra]):
     """Decides what an agent's work is worth; `docs/own-judge.md` shows one. May keep worlds of its
-    own. A class derived from this one needs only `rule`."""
+    own. A class derived from this one needs only `rule`. `lasting`: what it tests must still hold in
+    later rounds, where it is asked again."""
+
+    lasting: bool = False
 
     def before(self, world: W_contra, task: Task) -> None:
         """Execute the golds or the reference, if that has not been done. No episode may be in
@@ -101,6 +107,9 @@ class Judge(Protocol[W_contra]):
     def rule(self, world: W_contra, attempt: Attempt) -> Ruling:
         """Decide. Raises `SandboxDied` if a world died, and `DataError` if the gold is at fault."""
         raise UsageError(f"the judge {type(self).__name__} has no method `rule`")
+
+    def look(self, world: W_contra, attempt: Attempt) -> Any:
+        """Return what the judge must know of the world as a later round begins (`since`)."""
 
     def value(self, world: W_contra, attempt: Attempt) -> float:
         """Return the reward that a submission now would earn; the world does not change. Only for a
@@ -118,6 +127,8 @@ class Judge(Protocol[W_contra]):
 
         def play() -> tuple[Score, str]:
             world.start(task)
+            for earlier in task.earlier:
+                world.act(earlier.gold)
             output = world.act(task.gold).output
             attempt = Attempt(task, [task.gold], seen=output)
             return call_plugin(self.rule, Ruling, world, attempt).score, output

@@ -6,12 +6,15 @@
 
 An alternative gold that fails is skipped. A subclass says how a gold runs, what an outcome is and
 how two of them compare.
+
+The golds of a later round run after those of the earlier ones. What one of them adds and removes is
+the demand of its round, as a set of facts: a file's line, a table's row.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations, starmap
 from typing import Any, Generic, TypeVar
@@ -20,10 +23,12 @@ from intercode.envs.gold import GoldCache, Key
 from intercode.envs.judges import Attempt, Ruling, W
 from intercode.envs.rewards import rank
 from intercode.errors import DataError
+from intercode.rounds import is_alive_rule, number_of, part_of, still_alive
 from intercode.types import Score, Task, TaskIssue
 
 OTHER_DATA = "wrong on other data"
 """The rule of a verdict that fails only on variant data."""
+Facts = frozenset[Hashable]
 Seen = TypeVar("Seen")
 Gold = TypeVar("Gold")
 
@@ -43,6 +48,8 @@ class Comparison(Generic[W, Seen, Gold]):
 class OutcomeJudge(Generic[W, Seen, Gold]):
     """A judge by outcomes. `papers`: the reward is one of the paper's, which compare with the first
     gold and know no variants. `make_variant` makes a world with variant data."""
+
+    lasting = False
 
     def __init__(
         self,
@@ -74,6 +81,21 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
     @abstractmethod
     def compare(self, world: W, agent: Seen, gold: Gold, task: Task) -> Score:
         """Return the score of an outcome in `world` against that of one gold."""
+
+    def of_round(
+        self, agent: Seen, golds: Sequence[Gold], task: Task, since: Seen
+    ) -> tuple[Seen, Gold]:
+        """Return the parts of both outcomes by which a later round is judged. `golds` are those of
+        all rounds so far, and `since` is the agent's outcome as the round began."""
+        return agent, golds[-1]
+
+    def facts(self, gold: Gold) -> Facts:
+        """Return what demands can be about, in the outcome of a gold."""
+        return frozenset()
+
+    def facts_seen(self, world: W, agent: Seen, golds: Sequence[Gold]) -> Facts:
+        """Return the same of the agent's outcome, at least where one of the golds has facts."""
+        return frozenset()
 
     @abstractmethod
     def show(
@@ -158,7 +180,8 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
     def rule(self, world: W, attempt: Attempt) -> Ruling:
         first = self.compare_all(world, attempt)
         task, score = attempt.task, first.score
-        alone = Ruling(score, lambda: self.show(score, first))
+        matched = first.task.gold if score.success else ""
+        alone = Ruling(score, lambda: self.show(score, first), gold=matched)
         if not (score.success and self.looks_twice(task) and (variant := self.variant())):
             return alone
         try:
@@ -172,7 +195,7 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
             variant.act(action)
         again = self.compare_all(variant, attempt)
         joined = self.join(score, again.score, task)
-        return Ruling(joined, lambda: self.show(joined, first, again))
+        return Ruling(joined, lambda: self.show(joined, first, again), gold=matched)
 
     def must_hold_twice(self, task: Task) -> bool:
         """Return whether a solution must succeed on variant data too."""
@@ -188,13 +211,45 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         agent = self.look(world, attempt)
         best = None
         for posed, gold in golds:
-            score = self.compare(world, agent, gold, posed)
+            seen, wanted, others = agent, gold, [self.gold(world, past) for past in posed.earlier]
+            if others:
+                seen, wanted = self.of_round(agent, [*others, gold], posed, attempt.since)
+            score = self.compare(world, seen, wanted, posed)
+            if others and is_alive_rule(posed):
+                score = self._with_demands(world, agent, [*others, gold], posed, score)
             if best is None or rank(score) > rank(best.score):
-                best = Comparison(world, agent, posed, gold, score)
+                best = Comparison(world, seen, posed, wanted, score)
             if score.success:
                 break
         assert best  # the first gold has an outcome
         return best
+
+    def _with_demands(
+        self, world: W, agent: Seen, golds: Sequence[Gold], task: Task, score: Score
+    ) -> Score:
+        """Add a part for each demand that is alive: whether it holds."""
+        facts = [self.facts(gold) for gold in golds]
+        seen = self.facts_seen(world, agent, golds)
+        parts = {}
+        for posed in (*still_alive(task), task):
+            added, removed = _demand(facts, number_of(posed))
+            holds = added & facts[-1] <= seen and not (removed - facts[-1]) & seen
+            parts[part_of(posed)] = float(score.success or holds)
+        parts[part_of(task)] *= score.parts.get("answer", score.parts.get("rows", 1.0)) >= 1
+        return replace(score, parts={**score.parts, **parts})
+
+    def undeclared(self, world: W, task: Task) -> list[TaskIssue]:
+        """Return an issue for each earlier demand that the gold changes, though the record does not
+        say so."""
+        golds = [self.gold(world, posed) for posed in (*task.earlier, task)]
+        facts = [self.facts(gold) for gold in golds]
+        issues = []
+        for posed in still_alive(task) if is_alive_rule(task) else ():
+            added, removed = _demand(facts, number_of(posed))
+            if not (added <= facts[-1] and removed.isdisjoint(facts[-1])):
+                why = f"the gold changes what {part_of(posed)} asked for, which `changes` omits"
+                issues.append(TaskIssue(why, "disagrees"))
+        return issues
 
     def value(self, world: W, attempt: Attempt) -> float:
         return self.compare_all(world, attempt).score.reward
@@ -209,6 +264,12 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
             if world is not None:
                 world.close()
         self._variant = self._spare = None
+
+
+def _demand(facts: Sequence[Facts], number: int) -> tuple[Facts, Facts]:
+    """Return what the gold of a round adds and what it removes."""
+    before = facts[number - 2] if number > 1 else frozenset()
+    return facts[number - 1] - before, before - facts[number - 1]
 
 
 def on_other_data(rule: str) -> str:

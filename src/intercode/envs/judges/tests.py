@@ -21,6 +21,7 @@ from intercode.envs.verdict import score as score_of
 from intercode.envs.verify import Verifier, Work, run_tests
 from intercode.envs.workspace import Workspace, WorkspaceSpec
 from intercode.errors import DataError
+from intercode.rounds import golds_of
 from intercode.types import ExecResult, GoldRun, Score, Task, TaskIssue, shorten_text
 from intercode_sandbox.base import Sandbox
 
@@ -62,10 +63,15 @@ class Tests:
 
 
 class HiddenTests:
-    """The part of a judge about the value of a task that hidden tests decide."""
+    """The part of a judge by hidden tests about the value of a task, and about later rounds."""
+
+    lasting = True
 
     def value(self, world: World, attempt: Attempt) -> float:
         raise NotImplementedError
+
+    def look(self, world: World, attempt: Attempt) -> None:
+        """Return nothing: a round's tests look at all of the world."""
 
     def no_value(self, world: World, task: Task) -> str:
         return "tests decide, which must stay hidden from the agent"
@@ -186,6 +192,9 @@ class TestsJudge(HiddenTests):
         """Execute an action, if it is not empty, in a spare world."""
         self._spare = spare = self._spare or world.fork(live=False)
         spare.start(task)
+        for earlier in task.earlier:
+            if earlier.gold:
+                spare.act(earlier.gold)
         return spare, spare.act(action) if action else ExecResult("", 0)
 
     def _test_work(
@@ -285,4 +294,4 @@ class TestsJudge(HiddenTests):
 
 
 def _key(world: FilesWorld, task: Task) -> Key:
-    return task.id, task.gold, world.spec_of(task).template.digest
+    return task.id, *golds_of(task), world.spec_of(task).template.digest

@@ -56,6 +56,14 @@ class Content:
             tables[name] = table.columns, Counter(map(repr, table.rows))
         return self.catalog, tables
 
+    @property
+    def facts(self) -> set[Hashable]:
+        """The tables and columns, and the rows of each table."""
+        facts = set[Hashable](self.catalog)
+        for name, table in self.tables.items():
+            facts.update((name, *map(repr, row)) for row in table.rows)
+        return facts
+
 
 def read_content(engine: Engine, db: str, gold: str, expected: Collection[Catalog] = ()) -> Content:
     """Return the content that the episode on `db` leaves, with the temporary tables that `gold`

@@ -24,6 +24,8 @@ COSTS = {"schema": 1, "meaning": 0.5, "knowledge": 0.5}
 Documents = Mapping[str, Mapping[str, str]]
 """By word and name; `schema` has one text, of the name ""."""
 ASK_COST, BASE_BUDGET, _LONGEST_REPLY = 2, 12, 400
+_OF_FIRST = ("query", "gold", "golds", "test_cases", "order_counts", "unclarified", "general")
+"""Fields that hold for the first round alone, if a record has a `follow_up`."""
 
 
 def read_documents(folder: Path, name: str) -> Documents:
@@ -90,8 +92,8 @@ def document_of(documents: Documents, task: Task, word: str, name: str) -> str |
 
 
 def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str, Any]:
-    """Return a record of BIRD-Interact with its ambiguities as facets, and its follow-up as the
-    second phase. `converted` is the record as one of LiveSQLBench."""
+    """Return a record of BIRD-Interact with its ambiguities as facets, and its follow-up as a second
+    round. `converted` is the record as one of LiveSQLBench."""
     ambiguous = record.get("user_query_ambiguity") or {}
     unknown = record.get("knowledge_ambiguity") or []
     facets = []
@@ -119,7 +121,7 @@ def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str
         "test_cases": follow_up.get("test_cases") or [],
         "order_counts": converted["order_counts"],
     }
-    return {
+    interact = {
         **converted,
         "query": record["amb_user_query"],
         "facets": facets,
@@ -129,3 +131,16 @@ def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str
         "hidden_knowledge": [entry.get("deleted_knowledge") for entry in unknown],
         "follow_up": second if second["gold"] else None,
     }
+    return as_rounds(interact)
+
+
+def as_rounds(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with its `follow_up` as a second round, which begins if the first is
+    solved. The shares are BIRD-Interact's (arXiv 2510.05318)."""
+    shared = {**record}
+    second = shared.pop("follow_up", None)
+    if not second:
+        return record
+    first = {name: shared.pop(name) for name in _OF_FIRST if name in shared}
+    rules = {"rounds_rule": "own", "go_on": "solved", "rounds_reward": [0.7, 0.3]}
+    return {**shared, **rules, "rounds": [first, second]}

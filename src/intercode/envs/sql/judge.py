@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from pkgutil import resolve_name
 from typing import Any
@@ -12,6 +12,7 @@ from intercode.envs.gold import GoldCache, Key
 from intercode.envs.judges import Attempt
 from intercode.envs.judges.outcome import (
     Comparison,
+    Facts,
     OutcomeJudge,
     not_general,
     on_other_data,
@@ -19,10 +20,11 @@ from intercode.envs.judges.outcome import (
 from intercode.envs.rewards import call_reward
 from intercode.envs.sql.compare import Row, difference, free
 from intercode.envs.sql.content import Content, first_difference, read_content
-from intercode.envs.sql.databases import Gold, database, execute_gold
+from intercode.envs.sql.databases import Gold, database, execute_gold, whole_gold
 from intercode.envs.sql.engines import Answer
 from intercode.envs.sql.world import SqlWorld
 from intercode.errors import DataError
+from intercode.rounds import golds_of
 from intercode.types import GoldRun, Score, Table, Task, View, shorten_text
 
 Reward = str | Callable[[Table | None, Table | None, Task], Score]
@@ -53,7 +55,7 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
         self._scorer: Any = resolve_name(rewards[reward]) if isinstance(reward, str) else reward
 
     def key(self, world: SqlWorld, task: Task) -> Key:
-        return (task.id, task.gold, world.data)
+        return (task.id, *golds_of(task), world.data)
 
     def run(self, world: SqlWorld, task: Task, *, first: bool) -> Gold:
         """Execute a gold. An alternative that fails never matches. Raises `DataError` if the first
@@ -69,7 +71,7 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
     def look(self, world: SqlWorld, attempt: Attempt) -> Seen:
         catalogs, texts, content = [], [], None
         for posed, gold in self.golds_of(world, attempt.task):
-            texts.append(posed.gold)
+            texts.append(whole_gold(posed))
             if gold.content is not None:
                 catalogs.append(gold.content.catalog)
         if catalogs and self._exact:
@@ -86,6 +88,16 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
             return call_reward(self._reward, answer.table, gold.table, task)
         score: Score = self._scorer(answer.table, gold.table)
         return score
+
+    def facts(self, gold: Gold) -> Facts:
+        return gold.facts
+
+    def facts_seen(self, world: SqlWorld, agent: Seen, golds: Sequence[Gold]) -> Facts:
+        there = set[Hashable]() if agent[1] is None else agent[1].facts
+        seen = set[Hashable]()
+        for gold in golds:
+            seen.update((added, row) for added, row in gold.facts if added == (row in there))
+        return frozenset(seen)
 
     def must_hold_twice(self, task: Task) -> bool:
         return task.general and not self.papers
@@ -164,11 +176,12 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
     def examine(self, world: SqlWorld, task: Task) -> GoldRun:
         try:
             golds = [execute_gold(world.engine, task)]
+            undeclared = self.undeclared(world, task)
             if task.general and (variant := self.variant()):
                 golds.append(execute_gold(variant.engine, task))
         except DataError as error:
             return GoldRun(None, "", (str(error),))
-        faults = list(golds[0].faults)
+        faults = [*golds[0].faults, *undeclared]
         if self.must_hold_twice(task):
 
             def passes(agent: Gold, gold: Gold) -> bool:

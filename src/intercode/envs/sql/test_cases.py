@@ -20,7 +20,6 @@ from intercode.envs.sql import test_cases_guest
 from intercode.envs.sql.databases import database, texts_in
 from intercode.envs.sql.engines import READ_SECONDS
 from intercode.envs.sql.engines.embedded import EmbeddedEngine
-from intercode.envs.sql.phases import FIRST_GOLD
 from intercode.envs.sql.text import split_statements
 from intercode.envs.sql.world import SqlWorld
 from intercode.errors import DataError
@@ -43,6 +42,7 @@ class TestCasesJudge:
     """A judge by the Python functions of a record."""
 
     __test__ = False  # not a test of pytest's
+    lasting = False
 
     def __init__(self) -> None:
         self._box: Sandbox | None = None
@@ -63,6 +63,9 @@ class TestCasesJudge:
         self._require_sound(world, attempt.task)
         score = Score(0.0, False, {"tests": share}, rule=faults[0])
         return Ruling(score, lambda: {"failed": ["tests"], "rule": faults[0]})
+
+    def look(self, world: SqlWorld, attempt: Attempt) -> None:
+        """Return nothing: only the last action is tested."""
 
     def value(self, world: SqlWorld, attempt: Attempt) -> float:
         return self.rule(world, attempt).score.reward
@@ -95,8 +98,10 @@ class TestCasesJudge:
         folder = f"{engine.folder()}/grader"
         nonce = secrets.token_hex(16)
         name = database(task, engine)
-        first = [*split_statements(task.extra.get(FIRST_GOLD, ""))]
-        gold = [*split_statements(task.gold)][len(first) :]
+        first = list[str]()
+        for earlier in task.earlier:
+            first += split_statements(earlier.gold)
+        gold = [*split_statements(task.gold)]
         job: dict[str, Any] = {
             "nonce": nonce,
             "original": f"{engine.folder()}/original/{name}.{engine.name}",
