@@ -17,7 +17,7 @@ from intercode.envs.judges import Attempt, Judge, Ruling, W
 from intercode.errors import DataError, SandboxDied, is_inside
 from intercode.hooks import NO_VALUE
 from intercode.plugins import call_plugin
-from intercode.rounds import is_alive_rule, part_of, still_alive
+from intercode.rounds import is_alone, part_of, still_alive
 from intercode.types import ExecResult, GoldRun, Score, Task, TaskIssue
 
 
@@ -51,13 +51,11 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
 
     def start_episode(self, task: Task) -> None:
         self._ruling = self._valued = self._no_value = None
-        if not task.earlier:  # a replay may begin in a later round
-            self._since = None
         posed = (task, *self._conversation.ahead)
-        if is_alive_rule(posed[-1]) and len(set(map(self.kind_of, posed))) > 1:
+        if len(set(map(self.kind_of, posed))) > 1 and not is_alone(task):
             raise DataError(
-                f"task {task.id}: its rounds are judged by tests and by golds, which only "
-                "`rounds_rule` own allows"
+                f"task {task.id}: some rounds have tests and some a gold alone, which needs the "
+                "`rounds_rule` own"
             )
         for asked in posed:
             self.judge_of(asked).before(self.world, asked)
@@ -85,30 +83,19 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         attempt = self.attempt
         judge, task = self.judge_of(attempt.task), attempt.task
         ruling = call_plugin(judge.rule, Ruling, self.world, attempt)
-        if not (judge.lasting and is_alive_rule(task)):
+        parts = {part_of(task): float(ruling.score.success)}
+        for earlier in still_alive(task) if judge.lasting else ():
+            again = self.judge_of(earlier).rule(self.world, replace(attempt, task=earlier, word=""))
+            parts[part_of(earlier)] = float(again.score.success)
+            if ruling.score.success:
+                ruling = replace(again, session_lost=ruling.session_lost)
+        if len(parts) == 1:
             return ruling
-        rulings = {part_of(task): ruling}
-        for earlier in still_alive(task):
-            again = replace(attempt, task=earlier, word="")
-            judge = self.judge_of(earlier)
-            rulings[part_of(earlier)] = call_plugin(judge.rule, Ruling, self.world, again)
-        score, broken = ruling.score, [n for n, other in rulings.items() if not other.score.success]
-        if broken and score.success:
-            rule = f"{broken[0]}: {rulings[broken[0]].score.rule}"
-            least = min(other.score.reward for other in rulings.values())
-            score = replace(score, reward=least, success=False, rule=rule)
-        parts = {name: float(name not in broken) for name in rulings}
-        score = replace(score, parts={**score.parts, **parts})
-        return replace(
-            ruling,
-            score=score,
-            show=lambda: {**ruling.show(), "failed": broken, "rule": score.rule},
-        )
+        return replace(ruling, score=replace(ruling.score, parts={**ruling.score.parts, **parts}))
 
     def begin_round(self, task: Task) -> Task:
-        last = replace(self.task, rounds=())
-        if self._ruling and self._ruling.gold:
-            last = replace(last, gold=self._ruling.gold)
+        matched = self._ruling.gold if self._ruling else ""
+        last = replace(self.task, rounds=(), gold=matched or self.task.gold)
         task = replace(task, earlier=(*self.task.earlier, last))
         self._ruling = self._valued = self._no_value = None
         attempt = replace(self.attempt, task=task, peek=True)
@@ -152,20 +139,15 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
 
     def run_gold(self, task: Task) -> GoldRun:
         """Execute the golds of all rounds."""
-        whole = self.judge_of(task).examine(self.world, task)
+        first = self.judge_of(task).examine(self.world, task)
+        evidence, faults = [first.evidence], [*first.faults]
         for posed in task.rounds:
             run = self.judge_of(posed).examine(self.world, posed)
-            faults = []
+            evidence.append(run.evidence)
             for fault in run.faults:
                 kind = getattr(fault, "kind", "gold_fails")
                 faults.append(TaskIssue(f"{part_of(posed)}: {fault}", kind))
-            whole = replace(
-                whole,
-                evidence=(whole.evidence, run.evidence),
-                summary=f"{whole.summary}\n{run.summary}",
-                faults=(*whole.faults, *faults),
-            )
-        return whole
+        return replace(first, evidence=evidence, faults=tuple(faults)) if task.rounds else first
 
     def session_lost(self) -> bool:
         if self._ruling and self._ruling.session_lost is not None:

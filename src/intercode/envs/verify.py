@@ -185,7 +185,11 @@ def read_verifier(task: Task, folder: Path) -> Verifier | None:
                 f"{SCRIPT} is the name of the script in 'verify'; give that file another name"
             )
     with _field(task, "verify"):
-        files |= _read_script(str(record["verify"]), folder)
+        verify = record["verify"]
+        for layer in verify if isinstance(verify, list) else [verify]:
+            files |= _read_script(layer, folder)
+        if SCRIPT not in files:
+            raise DataError(f"{verify} contains no {SCRIPT}")
     script, mode = files[SCRIPT]
     if script.count(b"\r\n") == script.count(b"\n"):  # written on Windows
         files[SCRIPT] = script.replace(b"\r\n", b"\n"), mode
@@ -225,9 +229,12 @@ def _read_script(verify: str, folder: Path) -> dict[str, tuple[bytes, int]]:
     files = read_files(path, folder)
     if present(path) == "file":
         return {SCRIPT: (files[path.name][0], 0o755)}
-    if SCRIPT not in files:
-        raise DataError(f"{path} contains no {SCRIPT}")
     return files
+
+
+def _are_texts(value: Any) -> bool:
+    is_list = isinstance(value, list)
+    return is_list and all(isinstance(text, str) and text.strip() for text in value)
 
 
 def _is_path(value: object) -> bool:
@@ -246,15 +253,10 @@ def _is_positive(value: object) -> bool:
 
 _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "verify": (
-        "a path next to the task file, or a Bash script",
-        lambda value: isinstance(value, str) and bool(value.strip()),
+        "a path next to the task file, a list of such, or a Bash script",
+        lambda value: _are_texts(value if isinstance(value, list) else [value]),
     ),
-    "verify_files": (
-        "a list of paths next to the task file",
-        lambda value: (
-            isinstance(value, list) and all(isinstance(path, str) and path for path in value)
-        ),
-    ),
+    "verify_files": ("a list of paths next to the task file", _are_texts),
     "verify_seconds": ("a positive number", _is_positive),
     "verify_memory": (
         "a whole number of MiB",

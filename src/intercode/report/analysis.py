@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
 from math import lcm, sqrt
@@ -38,6 +39,7 @@ from intercode.report.summary import (
     grouped,
     groups,
     hardness_order,
+    interval,
     mean,
     ratio,
     scored_of,
@@ -57,6 +59,7 @@ from intercode.report.turns import (
     is_refused,
     is_submission,
     limits_hit,
+    rounds_of,
     solving_turn,
     task_order,
 )
@@ -97,6 +100,7 @@ def analysis(config: Config, episodes: Sequence[Episode]) -> Record:
     language = language_of(config)
     report = {
         "by_turn": by_turn(scored),
+        "by_round": by_round(scored),
         "by_data": groups(config.get("data_set") or {}, scored),
         "by_distance": groups(config.get("distance") or {}, scored),
         "actions": {
@@ -133,6 +137,33 @@ def by_turn(scored: Sequence[Episode]) -> list[Record]:
             row["value"] = mean(values_of(now))
         rows.append(row)
     return rows
+
+
+def by_round(scored: Sequence[Episode]) -> list[Record]:
+    """Return for each round of tasks with several: the episodes whose round ended, the share that
+    solved it, and the regressions: of the demands that held when the round before ended and are
+    still alive (`held`), those that no longer hold (`broken`)."""
+    ended: dict[int, list[Episode]] = {}
+    demands: dict[int, list[bool]] = {}
+    for episode in scored:
+        before: Mapping[str, bool] = {}
+        for row in rounds_of(episode):
+            ended.setdefault(row["round"], []).append(replace(episode, success=row["success"]))
+            now = row["demands"]
+            holds = [now[number] for number, held in before.items() if held and number in now]
+            demands.setdefault(row["round"], []).extend(holds)
+            before = now
+    return [
+        {
+            "round": number,
+            "episodes": len(episodes),
+            "success_rate": mean(column(episodes, "success")),
+            "ci95": interval(episodes),
+            "held": len(demands[number]),
+            "broken": demands[number].count(False),
+        }
+        for number, episodes in sorted(ended.items())
+    ]
 
 
 def actions(scored: Sequence[Episode], language: Language) -> Record:

@@ -280,6 +280,10 @@ def require_names(path: Path, config: Config) -> None:
         )
 
 
+_COUNTED = ("failed", "rounds")
+"""The outcomes of which figures are made."""
+
+
 def lean(episodes: Iterable[Episode]) -> list[Episode]:
     """Return what figures need of the episodes, since a run may be larger than memory: without
     messages, replies and samples, and with `shortened` outputs."""
@@ -290,7 +294,7 @@ def lean(episodes: Iterable[Episode]) -> list[Episode]:
             output = shortened(turn.observation)
             bare = replace(turn, ask=None, reply=None, thought=None, reasoning=None, calls=None)
             turns.append(replace(bare, observation=output, sample=None))
-        outcomes = {key: value for key, value in episode.outcomes.items() if key == "failed"}
+        outcomes = {key: value for key, value in episode.outcomes.items() if key in _COUNTED}
         lean_episodes.append(replace(episode, turns=tuple(turns), outcomes=outcomes))
     return lean_episodes
 

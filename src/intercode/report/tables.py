@@ -127,6 +127,19 @@ def details(analysis: Config) -> Iterator[Section]:
         if "value" in turns[0]:
             title += "; mean reward of a submission right after the turn"
         yield Section(title, turns)
+    rounds = []
+    for row in analysis["by_round"]:
+        rounds.append(
+            {
+                "round": str(row["round"]),
+                "episodes": str(row["episodes"]),
+                "success %": number(row["success_rate"], 100),
+                "95 %": span(row["ci95"]),
+                "regressions": f"{row['broken']} of {row['held']}",
+            }
+        )
+    if rounds:
+        yield Section("by round; regressions are demands that held and were broken", rounds)
     if analysis["actions"]["all"]["turns"]:
         yield Section("turns by what happened", action_rows(analysis))
     yield from map(Section, sentences(analysis))

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from intercode.agents.code import split_reasoning
 from intercode.report.text import count_of, one_line
-from intercode.report.turns import code_turns, is_cut_off, is_error, is_submission
+from intercode.report.turns import code_turns, is_cut_off, is_error, is_submission, rounds_of
 from intercode.runs.store import kept_messages
 from intercode.types import Episode, Message, Turn, reasoning_of
 
@@ -64,6 +64,8 @@ class ShownTurn(NamedTuple):
     turn: Turn
     repeated: int
     solved: bool = False
+    chapter: str = ""
+    """The heading of the round that begins with this turn."""
 
     @property
     def title(self) -> str:
@@ -151,10 +153,25 @@ def last_action(episode: Episode) -> str:
 def steps(episode: Episode) -> list[ShownTurn]:
     """Return the turns of an episode as steps."""
     shown = list[ShownTurn]()
+    rounds = [*rounds_of(episode)]
+    chapter = _chapter(rounds)
     for turn, repeated in zip(episode.turns, kept_messages(episode.turns), strict=True):
         solved = episode.success and turn.score in (None, episode.reward)
-        shown.append(ShownTurn(len(shown) + 1, turn, repeated, solved))
+        shown.append(ShownTurn(len(shown) + 1, turn, repeated, solved, chapter))
+        chapter = ""
+        if rounds and is_submission(turn) and turn.score is not None:
+            del rounds[0]
+            chapter = _chapter(rounds)
     return shown
+
+
+def _chapter(rounds: Sequence[Mapping[str, Any]]) -> str:
+    """Return the heading of the first of these rounds."""
+    if not rounds:
+        return ""
+    broken = [str(name) for name, holds in rounds[0]["demands"].items() if not holds]
+    lost = f"; does not hold: {', '.join(broken)}" if broken else ""
+    return f"Round {rounds[0]['round']}: reward {rounds[0].get('reward')}{lost}"
 
 
 def content_of(message: Message) -> str:
@@ -259,6 +276,8 @@ def verdict(episode: Episode) -> EpisodeVerdict:
     if not (isinstance(program, Mapping) and "cpu_seconds" in program):
         program = {}
     notes = list(_notes(episode, state, outcomes, program))
+    if rounds_of(episode):
+        del outcomes["rounds"]
     blocks = list(_blocks(outcomes, failed, where))
     for name, text in program.items():
         if text and name in ("stdout", "stderr"):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,13 +47,15 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass
 class _Result:
-    """The result of an episode so far: its best score, why it ended, and the outcomes of its last
-    step. `program` are the facts of a program that played. `scored`: it has a reward."""
+    """The result of an episode so far: its best score (with `rounds` the last one), why it ended,
+    and the outcomes of its last step. `program` are the facts of a program that played. `scored`:
+    it has a reward."""
 
     score: Score = UNSCORED
     ended: Ended | None = None
     outcomes: Mapping[str, Any] = field(default_factory=dict)
     program: Mapping[str, Any] = field(default_factory=dict)
+    rounds: Sequence[Mapping[str, Any]] = ()
     scored: bool = True
 
     def add(self, step: Step, forced: bool | Ended) -> None:
@@ -61,7 +63,9 @@ class _Result:
         True if its turns are used up."""
         info = step.info or {}
         score, outcomes = info.get("score"), info.get("outcomes")
-        if score is not None and (self.score is UNSCORED or score.reward > self.score.reward):
+        self.rounds = info.get("rounds", self.rounds)
+        is_best = self.score is UNSCORED or "rounds" in info
+        if score is not None and (is_best or score.reward > self.score.reward):
             self.score = score
         self.outcomes = {}
         if isinstance(outcomes, Mapping):
@@ -161,6 +165,8 @@ def play(
         score = UNSCORED
     if result.program:
         outcomes["program"] = result.program
+    if result.rounds:
+        outcomes["rounds"] = result.rounds
     return Episode(
         task.id,
         query,
@@ -203,6 +209,9 @@ def _launch(
     over_budget: Callable[[], bool],
 ) -> Launched:
     before = counted = len(log)
+    if most := tracker.limits.turns:
+        acted = sum(turn.acted for turn in log)
+        request = replace(request, turns=min(request.turns, most - acted))
     is_full: Any = getattr(model, "is_full", None)
 
     def stop() -> str | None:

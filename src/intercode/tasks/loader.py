@@ -32,7 +32,6 @@ from typing import Any
 from intercode.errors import DataError, UsageError
 from intercode.plugins import describe_error
 from intercode.reading import present
-from intercode.rounds import FIELDS as ROUNDS
 from intercode.rounds import join_rounds, rounds_in
 from intercode.tasks.formats import Unreadable, kind_of, read_file
 from intercode.types import Task, TaskIssue
@@ -57,7 +56,7 @@ DECIDING = ("test_cases", "preprocess_sql", "follow_up", "tests", "verify")
 """Fields that decide about an answer, or about what it is executed on, in some environment or
 published set. An environment that does not read them would judge by the gold alone."""
 _EMPTY: tuple[object, ...] = (None, "", "[]", [], {})
-ALL_READ = ("query", "gold", "golds", "id", "general", "split", *ASKING, *ROUNDS)
+ALL_READ = ("query", "gold", "golds", "id", "general", "split", *ASKING)
 """The fields that every environment reads."""
 _SHORT = 3
 """Words with this many letters or fewer are within one edit of too many others."""

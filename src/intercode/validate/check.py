@@ -5,7 +5,7 @@ task's gold.
     else it scores below 1            → gold_fails, with its parts
     the execution itself complains    → gold_fails, missing …
     its image does not build          → no_build
-    doing nothing succeeds            → noop_solves
+    doing nothing succeeds            → noop_solves (so does leaving out a round of several)
     a hack of the verifier succeeds   → hack_pays
     two tasks ask the same            → duplicate, near_…
     another set has the task (overlap)→ in_both, near_…
@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from queue import SimpleQueue
 from typing import Any
@@ -88,6 +89,7 @@ def check(
         if by_noop[task.id].success:
             counts["noop_paid"] += 1
             checks.note(task, "doing nothing succeeds", "noop_solves")
+    checks.skip_rounds(tasks)
     counts |= checks.play_hacks(owner, tasks, first, by_noop)
     nearest = nearest_tasks(tasks)
     by_neighbour = checks.play(_gold_of(nearest), tasks)
@@ -115,12 +117,13 @@ def check(
 
 def count_steps(tasks: Sequence[Task], owner: type[InterCodeEnv]) -> int:
     """Return how often `check` calls `on_task`: five times for each task, three times for each
-    alternative gold, and once for each hack and each `unclarified`."""
+    alternative gold, and once for each hack, each `unclarified` and each of several rounds."""
     alternatives = sum(len(task.golds) - 1 for task in tasks)
     return (
         5 * len(tasks)
         + 3 * alternatives
         + len(_guessed(tasks))
+        + sum(1 + len(task.rounds) for task in tasks if task.rounds)
         + sum(len(owner.hacks(task, in_process=False)) for task in tasks)
     )
 
@@ -170,8 +173,9 @@ def check_texts(
 
 def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Iterator[Issue]:
     for task in tasks:
-        for issue in (*env.lint(task), *facet_issues(task)):
-            yield task, issue
+        for posed in (task, *task.rounds):
+            for issue in (*env.lint(posed), *facet_issues(posed)):
+                yield task, issue
     yield from find_duplicates(tasks)
 
 
@@ -202,6 +206,13 @@ def _gold_of(others: Mapping[str, Task]) -> Strategy:
             yield from gold(others[task.id], protocol)
 
     return strategy
+
+
+def _all_golds_but(left_out: int, task: Task, protocol: str) -> StrategySteps:
+    """Play the golds of all rounds but one."""
+    for number, posed in enumerate((task, *task.rounds), start=1):
+        agent = noop if number == left_out else gold
+        yield from agent(replace(posed, rounds=()), protocol)
 
 
 def in_envs(
@@ -284,6 +295,17 @@ class _Checks:
                     self.issues.append((task, issue))
             succeeding += episode.success and not fails
         return succeeding, differing
+
+    def skip_rounds(self, tasks: Sequence[Task]) -> None:
+        """Note the rounds that succeed if their golds alone are left out."""
+        most = max((len(task.rounds) for task in tasks), default=0)
+        for left_out in range(1, most + 2) if most else ():
+            several = [task for task in tasks if task.rounds and left_out <= len(task.rounds) + 1]
+            episodes = self.play(partial(_all_golds_but, left_out), several)
+            for task in several:
+                rows = episodes[task.id].outcomes.get("rounds", ())
+                if any(row["success"] for row in rows[left_out - 1 : left_out]):
+                    self.note(task, f"round {left_out} succeeds without its gold", "noop_solves")
 
     def play_hacks(
         self,
@@ -377,6 +399,12 @@ def _gold_issues(run: GoldRun, episode: Episode) -> list[TaskIssue]:
     if not (episode.success or is_explained):
         parts = ", ".join(f"{name} {value:g}" for name, value in episode.parts.items())
         fault = episode.error or f"the gold itself earns only {episode.reward} ({parts})"
+        for row in episode.outcomes.get("rounds", ()):
+            if not (row["success"] or episode.error):
+                fault = (
+                    f"round {row['round']}: the gold earns only {row['reward']}: {row.get('rule')}"
+                )
+                break
         issues.append(_fault(fault))
     return issues
 
@@ -435,7 +463,8 @@ def nearest_tasks(tasks: Sequence[Task]) -> Mapping[str, Task]:
 
 def _world(task: Task) -> str:
     """Return what a record says of the files and databases that a task starts with, and of what its
-    user replies."""
+    user replies and goes on to ask."""
     images = "world" if "world" in task.extra else "image"
     place = ("db", "db_id", "setup", "cwd", "env", "services", images)
-    return repr(list(map(task.extra.get, (*place, "facets", "follow_up", "test_cases"))))
+    later = [posed.query for posed in task.rounds]
+    return repr([later, *map(task.extra.get, (*place, "facets", "test_cases"))])

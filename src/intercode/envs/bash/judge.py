@@ -18,7 +18,7 @@ from intercode.envs.judges.outcome import Comparison, Facts, OutcomeJudge, not_g
 from intercode.envs.rewards import call_reward, checked_score, guarded_reward
 from intercode.envs.workspace import GoldOutcome, Workspace, execute_gold
 from intercode.errors import DataError, UsageError
-from intercode.rounds import golds_of, is_alive_rule
+from intercode.rounds import golds_of, is_alone
 from intercode.submission import answer_in
 from intercode.types import Change, GoldRun, Outcome, Score, Task, TaskIssue, shorten_text
 
@@ -132,21 +132,24 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         self, agent: Outcome, golds: Sequence[GoldOutcome], task: Task, since: Outcome
     ) -> tuple[Outcome, GoldOutcome]:
         """Leave out the paths that no gold changes and that are as when the round began; under the
-        rule `own`, also those that golds of earlier rounds change."""
-        gold, before = golds[-1].outcome, golds[-2].outcome
-        judged = set(different_paths(gold.changes, before.changes, task))
-        named = set[str](judged)
-        if is_alive_rule(task):
-            named.update(*(outcome.outcome.changes for outcome in golds))
+        rule `own`, also those that only golds of earlier rounds change."""
+        *earlier, last = golds
+        if not earlier:
+            return agent, last
+        gold, named = last.outcome, set[str]()
+        judged = set(different_paths(gold.changes, earlier[-1].outcome.changes, task))
+        for outcome in () if is_alone(task) else earlier:
+            named.update(outcome.outcome.changes)
         for path in different_paths(agent.changes, gold.changes, task):
             if path in named or agent.changes.get(path) != since.changes.get(path):
                 judged.add(path)
-
-        def within(outcome: Outcome) -> Outcome:
-            changes = outcome.changes.items()
-            return replace(outcome, changes={path: to for path, to in changes if path in judged})
-
-        return within(agent), replace(golds[-1], outcome=within(gold))
+        gold, agent = (
+            replace(
+                side, changes={path: side.changes[path] for path in judged & side.changes.keys()}
+            )
+            for side in (gold, agent)
+        )
+        return agent, replace(last, outcome=gold)
 
     def facts(self, gold: GoldOutcome) -> Facts:
         return _facts(gold.outcome, gold.texts)

@@ -95,8 +95,8 @@ class Ruling:
 
 class Judge(Protocol[W_contra]):
     """Decides what an agent's work is worth; `docs/own-judge.md` shows one. May keep worlds of its
-    own. A class derived from this one needs only `rule`. `lasting`: what it tests must still hold in
-    later rounds, where it is asked again."""
+    own. A class derived from this one needs only `rule`. `lasting`: it is asked again in later
+    rounds, in which what it tests must still hold."""
 
     lasting: bool = False
 

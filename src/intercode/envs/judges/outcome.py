@@ -14,7 +14,7 @@ the demand of its round, as a set of facts: a file's line, a table's row.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations, starmap
 from typing import Any, Generic, TypeVar
@@ -23,12 +23,12 @@ from intercode.envs.gold import GoldCache, Key
 from intercode.envs.judges import Attempt, Ruling, W
 from intercode.envs.rewards import rank
 from intercode.errors import DataError
-from intercode.rounds import is_alive_rule, number_of, part_of, still_alive
+from intercode.rounds import part_of, still_alive
 from intercode.types import Score, Task, TaskIssue
 
 OTHER_DATA = "wrong on other data"
 """The rule of a verdict that fails only on variant data."""
-Facts = frozenset[Hashable]
+Facts = frozenset[Any]
 Seen = TypeVar("Seen")
 Gold = TypeVar("Gold")
 
@@ -211,12 +211,12 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         agent = self.look(world, attempt)
         best = None
         for posed, gold in golds:
-            seen, wanted, others = agent, gold, [self.gold(world, past) for past in posed.earlier]
-            if others:
-                seen, wanted = self.of_round(agent, [*others, gold], posed, attempt.since)
+            chain = [*(self.gold(world, past) for past in posed.earlier), gold]
+            seen, wanted = self.of_round(agent, chain, posed, attempt.since)
             score = self.compare(world, seen, wanted, posed)
-            if others and is_alive_rule(posed):
-                score = self._with_demands(world, agent, [*others, gold], posed, score)
+            if posed.earlier:
+                parts = self._demands(world, agent, chain, posed, score)
+                score = replace(score, parts={**score.parts, **parts})
             if best is None or rank(score) > rank(best.score):
                 best = Comparison(world, seen, posed, wanted, score)
             if score.success:
@@ -224,32 +224,27 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         assert best  # the first gold has an outcome
         return best
 
-    def _with_demands(
+    def _demands(
         self, world: W, agent: Seen, golds: Sequence[Gold], task: Task, score: Score
-    ) -> Score:
-        """Add a part for each demand that is alive: whether it holds."""
-        facts = [self.facts(gold) for gold in golds]
-        seen = self.facts_seen(world, agent, golds)
-        parts = {}
-        for posed in (*still_alive(task), task):
-            added, removed = _demand(facts, number_of(posed))
+    ) -> dict[str, float]:
+        """Return a part for each earlier demand that is alive: whether it holds."""
+        parts, facts = {}, [self.facts(gold) for gold in golds]
+        for posed in still_alive(task):
+            added, removed = _demand(facts, posed)
+            seen = self.facts_seen(world, agent, golds)
             holds = added & facts[-1] <= seen and not (removed - facts[-1]) & seen
             parts[part_of(posed)] = float(score.success or holds)
-        parts[part_of(task)] *= score.parts.get("answer", score.parts.get("rows", 1.0)) >= 1
-        return replace(score, parts={**score.parts, **parts})
+        return parts
 
-    def undeclared(self, world: W, task: Task) -> list[TaskIssue]:
-        """Return an issue for each earlier demand that the gold changes, though the record does not
+    def undeclared(self, world: W, task: Task) -> Iterator[TaskIssue]:
+        """Yield an issue for each earlier demand that the gold changes, though the record does not
         say so."""
-        golds = [self.gold(world, posed) for posed in (*task.earlier, task)]
-        facts = [self.facts(gold) for gold in golds]
-        issues = []
-        for posed in still_alive(task) if is_alive_rule(task) else ():
-            added, removed = _demand(facts, number_of(posed))
-            if not (added <= facts[-1] and removed.isdisjoint(facts[-1])):
+        facts = [self.facts(self.gold(world, posed)) for posed in (*task.earlier, task)]
+        for posed in still_alive(task):
+            added, removed = _demand(facts, posed)
+            if not added <= facts[-1] or removed & facts[-1]:
                 why = f"the gold changes what {part_of(posed)} asked for, which `changes` omits"
-                issues.append(TaskIssue(why, "disagrees"))
-        return issues
+                yield TaskIssue(why, "disagrees")
 
     def value(self, world: W, attempt: Attempt) -> float:
         return self.compare_all(world, attempt).score.reward
@@ -266,10 +261,10 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         self._variant = self._spare = None
 
 
-def _demand(facts: Sequence[Facts], number: int) -> tuple[Facts, Facts]:
+def _demand(facts: Sequence[Facts], task: Task) -> tuple[Facts, Facts]:
     """Return what the gold of a round adds and what it removes."""
-    before = facts[number - 2] if number > 1 else frozenset()
-    return facts[number - 1] - before, before - facts[number - 1]
+    before, after = [frozenset(), *facts][len(task.earlier) :][:2]
+    return after - before, before - after
 
 
 def on_other_data(rule: str) -> str:

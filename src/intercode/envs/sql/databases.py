@@ -480,8 +480,8 @@ def whole_gold(task: Task) -> str:
 
 
 def execute_gold(engine: Engine, task: Task) -> Gold:
-    """Execute a task's `whole_gold` as the grader, which ends the last episode; a gold that writes, as an
-    agent. Raises `DataError` if the gold killed its server."""
+    """Execute a task's `whole_gold` as the grader, which ends the last episode; one that writes, as
+    an agent. Raises `DataError` if the gold killed its server."""
 
     def execute() -> Gold:
         db = database(task, engine)

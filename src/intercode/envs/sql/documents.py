@@ -92,8 +92,8 @@ def document_of(documents: Documents, task: Task, word: str, name: str) -> str |
 
 
 def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str, Any]:
-    """Return a record of BIRD-Interact with its ambiguities as facets, and its follow-up as a second
-    round. `converted` is the record as one of LiveSQLBench."""
+    """Return a record of BIRD-Interact with its ambiguities as facets, and its follow-up as a
+    second round. `converted` is the record as one of LiveSQLBench."""
     ambiguous = record.get("user_query_ambiguity") or {}
     unknown = record.get("knowledge_ambiguity") or []
     facets = []

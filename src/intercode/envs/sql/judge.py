@@ -96,7 +96,7 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
         there = set[Hashable]() if agent[1] is None else agent[1].facts
         seen = set[Hashable]()
         for gold in golds:
-            seen.update((added, row) for added, row in gold.facts if added == (row in there))
+            seen.update(fact for fact in gold.facts if fact[0] == (fact[1] in there))
         return frozenset(seen)
 
     def must_hold_twice(self, task: Task) -> bool:

@@ -111,7 +111,7 @@ def _read_task(folder: Path, root: Path) -> Record:
         task, main = read_toml(folder / TOML, root), "main"
         build, script, solution = folder / "environment", tests / "test.sh", "solution/solve.sh"
         require_inside(build, root)
-        query = _instruction(folder, task, root)
+        query = "" if task.get("steps") else read_text(folder / "instruction.md", root)
         fields: Record = {"verify": f"{_prefix(folder, root)}tests", "verdict": "reward"}
     else:
         old = read_yaml(folder / YAML, root)
@@ -131,9 +131,7 @@ def _read_task(folder: Path, root: Path) -> Record:
     solving = task.get("solution") or {}
     (for_all, for_tests, for_solution), lacking = _variables(environment, verifier, solving)
     reasons = [*_machine_reasons(environment), *reasons]
-    if task.get("steps"):
-        reasons.append(("has several steps", "needs_machine"))
-    else:
+    if not task.get("steps"):
         reasons += _test_reasons(script, tests, services, root)
     reasons += _setting_reasons(agent, verifier, environment, lacking)
     image = environment.get("docker_image")
@@ -142,7 +140,7 @@ def _read_task(folder: Path, root: Path) -> Record:
     elif not image:
         reasons.append((NO_IMAGE, "needs_files"))
     gold = _solution(folder / solution, for_solution, root)
-    return {
+    record: Record = {
         "query": query,
         "gold": gold,
         **fields,
@@ -160,13 +158,54 @@ def _read_task(folder: Path, root: Path) -> Record:
         "world": folder_digest(build, times=False),
         "unplayable": reasons or None,
     }
+    return _with_steps(record, task, folder, root, for_solution) if task.get("steps") else record
 
 
-def _instruction(folder: Path, task: Record, root: Path) -> str:
-    files = [folder / "instruction.md"]
-    if task.get("steps") and not present(files[0]):  # each step has its own
-        files = sorted(folder.glob("steps/*/instruction.md"))
-    return "\n".join(read_text(file, root) for file in files)
+def _with_steps(
+    record: Record, task: Record, folder: Path, root: Path, for_solution: Mapping[str, str]
+) -> Record:
+    """Return the record of a task with steps: rounds, each judged by its own tests, which are laid
+    over the task's. A step without a solution has the task's."""
+    rounds, reasons = [], list[Reason](record["unplayable"] or ())
+    of_step = ("query", "gold", "verify", "keep_processes")
+    shared = {name: value for name, value in record.items() if name not in of_step}
+    for step in task["steps"]:
+        place = folder / "steps" / str(step["name"])
+        require_inside(place, root)
+        tests, verifier = place / "tests", step.get("verifier") or {}
+        query = read_text(place / "instruction.md", root)
+        solution = place / "solution/solve.sh"
+        if not present(solution):
+            solution = folder / "solution/solve.sh"
+        gold = _solution(solution, for_solution, root)
+        layers = [layer for layer in (folder / "tests", tests) if present(layer)]
+        (for_tests,), lacking = _variables(verifier)
+        entry = {
+            "query": query,
+            "gold": gold,
+            "verify": [_prefix(layer, root).rstrip("/") for layer in layers],
+            "verify_seconds": float(verifier.get("timeout_sec") or _SECONDS),
+            "verify_env": {**(record["verify_env"] or {}), **for_tests} or None,
+            "verify_system": _subjects(query),
+            "keep_processes": "auto" if gold else _asks_services(tests, root),
+            "go_on": step.get("min_reward", "always"),
+        }
+        rounds.append(entry)
+        script = tests / "test.sh"
+        if not present(script):
+            script = folder / "tests/test.sh"
+        reasons += _test_reasons(script, tests, record["services"] or (), root)
+        reasons += _setting_reasons(step.get("agent") or {}, verifier, {}, lacking)
+        if present(place / "workdir"):
+            reasons.append(("a step brings files (workdir)", "needs_machine"))
+    how = {"final": "last"}.get(task.get("multi_step_reward_strategy") or "mean", "reached")
+    return {
+        **shared,
+        "rounds": rounds,
+        "rounds_rule": "own",
+        "rounds_reward": how,
+        "unplayable": reasons or None,
+    }
 
 
 def _machine_reasons(environment: Record) -> Iterator[Reason]:
