@@ -23,7 +23,7 @@ from intercode.envs.gold import GoldCache, Key
 from intercode.envs.judges import Attempt, Ruling, W
 from intercode.envs.rewards import rank
 from intercode.errors import DataError
-from intercode.rounds import part_of, still_alive
+from intercode.rounds import is_alone, part_of, still_alive
 from intercode.types import Score, Task, TaskIssue
 
 OTHER_DATA = "wrong on other data"
@@ -214,7 +214,7 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
             chain = [*(self.gold(world, past) for past in posed.earlier), gold]
             seen, wanted = self.of_round(agent, chain, posed, attempt.since)
             score = self.compare(world, seen, wanted, posed)
-            if posed.earlier:
+            if posed.earlier and not is_alone(posed):
                 parts = self._demands(world, agent, chain, posed, score)
                 score = replace(score, parts={**score.parts, **parts})
             if best is None or rank(score) > rank(best.score):
@@ -227,13 +227,15 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
     def _demands(
         self, world: W, agent: Seen, golds: Sequence[Gold], task: Task, score: Score
     ) -> dict[str, float]:
-        """Return a part for each earlier demand that is alive: whether it holds."""
+        """Return a part for each demand that is alive, also this round's: whether it holds."""
         parts, facts = {}, [self.facts(gold) for gold in golds]
-        for posed in still_alive(task):
+        seen = self.facts_seen(world, agent, golds)
+        for posed in (*still_alive(task), task):
             added, removed = _demand(facts, posed)
-            seen = self.facts_seen(world, agent, golds)
             holds = added & facts[-1] <= seen and not (removed - facts[-1]) & seen
             parts[part_of(posed)] = float(score.success or holds)
+        if score.parts.get("answer", score.parts.get("rows", 1)) < 1:
+            parts[part_of(task)] = 0.0
         return parts
 
     def undeclared(self, world: W, task: Task) -> Iterator[TaskIssue]:
