@@ -41,11 +41,10 @@ from intercode.errors import ForkError, SandboxDied, UsageError
 from intercode.hooks import Hooks
 from intercode.plugins import safe_repr
 from intercode.protocol import find_protocol
-from intercode.rounds import shown_rounds
 from intercode.spaces import Utf8, fingerprint, make_info
 from intercode.submission import INSIDE, is_submission, submitted_word
 from intercode.types import ExecResult, Score, Task, View
-from intercode.user import Conversation, User, has_question
+from intercode.user import Conversation, User, has_question, shown_rounds
 
 _MOVED = {
     "EnvFactory": "intercode.factory:EnvFactory",

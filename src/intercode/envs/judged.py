@@ -17,8 +17,8 @@ from intercode.envs.judges import Attempt, Judge, Ruling, W
 from intercode.errors import DataError, SandboxDied, is_inside
 from intercode.hooks import NO_VALUE
 from intercode.plugins import call_plugin
-from intercode.rounds import is_alone, part_of, still_alive
 from intercode.types import ExecResult, GoldRun, Score, Task, TaskIssue
+from intercode.user import is_alone, part_of, still_alive
 
 
 class JudgedEnv(InterCodeEnv, Generic[W]):

@@ -121,7 +121,7 @@ def solving_turn(episode: Episode) -> int | None:
 
 
 def rounds_of(episode: Episode) -> Sequence[Mapping[str, Any]]:
-    """Return the rounds that have ended, as `rounds.shown_rounds` describes them; none if the
+    """Return the rounds that have ended, as `user.shown_rounds` describes them; none if the
     episode has one round, or outcomes of another form."""
     rows = episode.outcomes.get("rounds")
     try:

@@ -32,11 +32,10 @@ from typing import Any
 from intercode.errors import DataError, UsageError
 from intercode.plugins import describe_error
 from intercode.reading import present
-from intercode.rounds import join_rounds, rounds_in
 from intercode.tasks.formats import Unreadable, kind_of, read_file
 from intercode.types import Task, TaskIssue
 from intercode.user import FIELDS as ASKING
-from intercode.user import facets_of, lookups_of
+from intercode.user import facets_of, join_rounds, lookups_of, rounds_in
 
 Record = dict[str, Any]
 Records = Iterable[Record | Unreadable]

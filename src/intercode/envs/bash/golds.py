@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from intercode.envs.workspace import Workspace, execute_gold
-from intercode.rounds import golds_of
 from intercode.types import ExecResult, Outcome, Task, TaskIssue
+from intercode.user import golds_of
 
 _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTILINE)
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")

@@ -18,9 +18,9 @@ from intercode.envs.judges.outcome import Comparison, Facts, OutcomeJudge, not_g
 from intercode.envs.rewards import call_reward, checked_score, guarded_reward
 from intercode.envs.workspace import GoldOutcome, Workspace, execute_gold
 from intercode.errors import DataError, UsageError
-from intercode.rounds import golds_of, is_alone
 from intercode.submission import answer_in
 from intercode.types import Change, GoldRun, Outcome, Score, Task, TaskIssue, shorten_text
+from intercode.user import golds_of, is_alone
 
 BashComparison = Comparison[BashWorld, Outcome, GoldOutcome]
 _UNFINISHED = (127, -9, 128 + 9)

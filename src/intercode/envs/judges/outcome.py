@@ -23,8 +23,8 @@ from intercode.envs.gold import GoldCache, Key
 from intercode.envs.judges import Attempt, Ruling, W
 from intercode.envs.rewards import rank
 from intercode.errors import DataError
-from intercode.rounds import is_alone, part_of, still_alive
 from intercode.types import Score, Task, TaskIssue
+from intercode.user import is_alone, part_of, still_alive
 
 OTHER_DATA = "wrong on other data"
 """The rule of a verdict that fails only on variant data."""

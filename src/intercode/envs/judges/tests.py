@@ -21,8 +21,8 @@ from intercode.envs.verdict import score as score_of
 from intercode.envs.verify import Verifier, Work, run_tests
 from intercode.envs.workspace import Workspace, WorkspaceSpec
 from intercode.errors import DataError
-from intercode.rounds import golds_of
 from intercode.types import ExecResult, GoldRun, Score, Task, TaskIssue, shorten_text
+from intercode.user import golds_of
 from intercode_sandbox.base import Sandbox
 
 _TESTS = 20

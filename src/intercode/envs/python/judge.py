@@ -17,8 +17,8 @@ from intercode.envs.python.suite import SOLUTION, Suite, behind, read_suite
 from intercode.envs.python.world import PythonWorld
 from intercode.envs.rewards import call_reward, is_papers
 from intercode.errors import DataError
-from intercode.rounds import golds_of
 from intercode.types import GoldRun, Score, Task, TaskIssue, shorten_text
+from intercode.user import golds_of
 
 Reward = str | Callable[[Sequence[Result], Task], Score]
 Tell = Literal["nothing", "number", "case"]

@@ -51,9 +51,9 @@ from intercode.reading import (
     read_bytes,
     read_entries,
 )
-from intercode.rounds import golds_of
 from intercode.tasks import DataSet
 from intercode.types import Score, Table, Task, TaskIssue
+from intercode.user import golds_of
 
 _NO_ROWS = Table((), ())
 _DESCRIPTION = ("original_column_name", "column_name", "column_description", "value_description")

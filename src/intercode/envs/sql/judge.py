@@ -24,8 +24,8 @@ from intercode.envs.sql.databases import Gold, database, execute_gold, whole_gol
 from intercode.envs.sql.engines import Answer
 from intercode.envs.sql.world import SqlWorld
 from intercode.errors import DataError
-from intercode.rounds import golds_of
 from intercode.types import GoldRun, Score, Table, Task, View, shorten_text
+from intercode.user import golds_of
 
 Reward = str | Callable[[Table | None, Table | None, Task], Score]
 Seen = tuple[Answer, Content | None]
