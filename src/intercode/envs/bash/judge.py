@@ -155,8 +155,10 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         return _facts(gold.outcome, gold.texts)
 
     def facts_seen(self, world: BashWorld, agent: Outcome, golds: Sequence[GoldOutcome]) -> Facts:
-        paths = dict.fromkeys(path for gold in golds for path in gold.texts)
-        return _facts(agent, world.workspace.read_texts([*paths]))
+        texts = dict[str, str]()
+        for gold in golds:
+            texts |= world.workspace.read_texts([*gold.texts])
+        return _facts(agent, texts)
 
     def no_value(self, world: BashWorld, task: Task) -> str:
         if world.spec.probe is not None:

@@ -167,19 +167,16 @@ def _with_steps(
     """Return the record of a task with steps: rounds, each judged by its own tests, which are laid
     over the task's. A step without a solution has the task's."""
     rounds, reasons = [], list[Reason](record["unplayable"] or ())
-    of_step = ("query", "gold", "verify", "keep_processes")
-    shared = {name: value for name, value in record.items() if name not in of_step}
+    for name in ("query", "gold", "verify", "keep_processes"):
+        del record[name]
     for step in task["steps"]:
         place = folder / "steps" / str(step["name"])
         require_inside(place, root)
         tests, verifier = place / "tests", step.get("verifier") or {}
         query = read_text(place / "instruction.md", root)
-        solution = place / "solution/solve.sh"
-        if not present(solution):
-            solution = folder / "solution/solve.sh"
-        gold = _solution(solution, for_solution, root)
-        layers = [layer for layer in (folder / "tests", tests) if present(layer)]
+        gold = _solution(_first(place, folder, "solution/solve.sh"), for_solution, root)
         (for_tests,), lacking = _variables(verifier)
+        layers = filter(present, (folder / "tests", tests))
         entry = {
             "query": query,
             "gold": gold,
@@ -191,21 +188,19 @@ def _with_steps(
             "go_on": step.get("min_reward", "always"),
         }
         rounds.append(entry)
-        script = tests / "test.sh"
-        if not present(script):
-            script = folder / "tests/test.sh"
+        script = _first(place, folder, "tests/test.sh")
         reasons += _test_reasons(script, tests, record["services"] or (), root)
         reasons += _setting_reasons(step.get("agent") or {}, verifier, {}, lacking)
         if present(place / "workdir"):
             reasons.append(("a step brings files (workdir)", "needs_machine"))
-    how = {"final": "last"}.get(task.get("multi_step_reward_strategy") or "mean", "reached")
-    return {
-        **shared,
-        "rounds": rounds,
-        "rounds_rule": "own",
-        "rounds_reward": how,
-        "unplayable": reasons or None,
-    }
+    reward = "last" if task.get("multi_step_reward_strategy") == "final" else "reached"
+    how = {"rounds_rule": "own", "rounds_reward": reward, "unplayable": reasons or None}
+    return {**record, "rounds": rounds, **how}
+
+
+def _first(place: Path, other: Path, name: str) -> Path:
+    """Return a file in the first of two folders that has it, or else in the second."""
+    return place / name if present(place / name) else other / name
 
 
 def _machine_reasons(environment: Record) -> Iterator[Reason]:
