@@ -241,8 +241,8 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
     def undeclared(self, world: W, task: Task) -> Iterator[TaskIssue]:
         """Yield an issue for each earlier demand that the gold changes, though the record does not
         say so."""
-        facts = [self.facts(self.gold(world, posed)) for posed in (*task.earlier, task)]
         for posed in still_alive(task):
+            facts = [self.facts(self.gold(world, past)) for past in (*task.earlier, task)]
             added, removed = _demand(facts, posed)
             if not added <= facts[-1] or removed & facts[-1]:
                 why = f"the gold changes what {part_of(posed)} asked for, which `changes` omits"

@@ -176,7 +176,7 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
     def examine(self, world: SqlWorld, task: Task) -> GoldRun:
         try:
             golds = [execute_gold(world.engine, task)]
-            undeclared = self.undeclared(world, task)
+            undeclared = [*self.undeclared(world, task)]
             if task.general and (variant := self.variant()):
                 golds.append(execute_gold(variant.engine, task))
         except DataError as error:
