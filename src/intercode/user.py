@@ -61,6 +61,7 @@ _OF_WORLD = {
     *("rounds", "rounds_rule", "rounds_reward"),
 }
 """Fields that hold for all rounds."""
+_ELSEWHERE = "belongs next to 'rounds'; see docs/environments.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +218,13 @@ def rounds_in(record: Any) -> list[Any]:
     for number, entry in enumerate(rounds, start=1):
         posed, changes = {**shared, **entry}, entry.get("changes", [])
         least = posed.get("go_on", _SOLVED)
-        values = least.values() if isinstance(least, Mapping) else [least]
-        if misplaced := _OF_WORLD.intersection(entry):
-            raise DataError(f"round {number}: {min(misplaced)!r} must stand next to 'rounds'")
-        if not isinstance(changes, list) or not set(changes) <= set(range(1, number)):
-            raise DataError(f"round {number}: 'changes' is no list of earlier rounds")
-        if least not in ("always", _SOLVED) and not all(map(is_number, values)):
-            raise DataError(f"round {number}: 'go_on' is neither a word nor a least reward")
+        is_least = isinstance(least, Mapping) or is_number(least)
+        checks = dict.fromkeys(_OF_WORLD.intersection(entry), False)
+        checks["changes"] = isinstance(changes, list) and {*range(1, number)}.issuperset(changes)
+        checks["go_on"] = is_least or least in ("always", _SOLVED)
+        for name, is_right in checks.items():
+            if not is_right:
+                raise DataError(f"round {number}: {name!r} has a wrong value or {_ELSEWHERE}")
         records.append(posed)
     return records
 

@@ -373,7 +373,10 @@ def test_mistakes_are_the_datas_fault(make: Make) -> None:
     first, second, *_ = CONF["rounds"]
     for fields, why in (
         ({"rounds": {"query": "q"}}, "not a list of objects"),
-        ({"rounds": [first, {**second, "image": "x"}]}, "round 2: 'image' must stand next to"),
+        (
+            {"rounds": [first, {**second, "image": "x"}]},
+            "round 2: 'image' has a wrong value or belongs",
+        ),
         ({"rounds": [first, {**second, "changes": [2]}]}, "round 2: 'changes'"),
         ({"rounds": [first, {**second, "go_on": "maybe"}]}, "round 2: 'go_on'"),
         ({"rounds": [first, {"query": "And?"}]}, "field 'gold' is missing"),

@@ -70,8 +70,8 @@ def test_a_transcript_has_a_chapter_for_each_round(factory: EnvFactory) -> None:
     chapters: dict[int, Any] = {step.number: step.chapter for step in steps(episode)}
     assert {number: text for number, text in chapters.items() if text} == {
         1: "Round 1: reward 1.0",
-        3: "Round 2: reward 0.0; does not hold: round 1",
-        5: "Round 3: reward 0.0; does not hold: round 1, round 2",
-        7: "Round 4: reward 0.0; does not hold: round 1, round 2, round 3",
+        3: "Round 2: reward 0.0; broken: round 1",
+        5: "Round 3: reward 0.0; broken: round 1, round 2",
+        7: "Round 4: reward 0.0; broken: round 1, round 2, round 3",
     }
     assert not Path("/box/0").exists()

@@ -36,28 +36,22 @@ def command_line(
             if asked and resumed == command:
                 query = _AGAIN.format(earlier="\n\n".join(asked), query=query)
             asked.append(posed.query)
-            last = len(asked) > len(task.rounds)
-            yield from _round(posed, query, resumed, takes_answer, last)
-
-    def _round(
-        task: Task, query: str, command: str, takes_answer: bool, last: bool
-    ) -> StrategySteps:
-        takes_word = takes_answer or "gold_is" in task.extra
-        how = "submit 'ANSWER'" if takes_word else "submit"
-        ending = f"When the work is done, run the shell command `{how}`."
-        if task.general and not takes_word:
-            how = "submit 'COMMAND'"
-            ending = f"Answer with one shell command that does it, also on other data: run `{how}`."
-        request = Launch(command, f"{query}\n\n{ending}", turns, variables or {}, how)
-        launched: Launched = yield request
-        answer, action = launched.submission, SUBMIT
-        if takes_word:
-            action = submitting(answer, WORD, takes_answer=takes_answer)
-        elif task.general and answer:
-            yield Act(answer, own_turn=True)
-        forced = launched.ended if answer is None else False
-        if forced == "stopped" and not last:  # the user goes on
-            forced = False
-        yield Act(action, own_turn=True, forced=forced)
+            takes_word = takes_answer or "gold_is" in posed.extra
+            how = "submit 'ANSWER'" if takes_word else "submit"
+            ending = f"When the work is done, run the shell command `{how}`."
+            if posed.general and not takes_word:
+                how = "submit 'COMMAND'"
+                ending = "Answer with one shell command that does it, also on other data: run "
+                ending += f"`{how}`."
+            request = Launch(resumed, f"{query}\n\n{ending}", turns, variables or {}, how)
+            launched: Launched = yield request
+            answer, action = launched.submission, SUBMIT
+            if takes_word:
+                action = submitting(answer, WORD, takes_answer=takes_answer)
+            elif posed.general and answer:
+                yield Act(answer, own_turn=True)
+            goes_on = launched.ended == "stopped" and len(asked) <= len(task.rounds)
+            is_forced = answer is None and not goes_on
+            yield Act(action, own_turn=True, forced=is_forced and launched.ended)
 
     return strategy

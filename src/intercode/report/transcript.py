@@ -169,9 +169,11 @@ def _chapter(rounds: Sequence[Mapping[str, Any]]) -> str:
     """Return the heading of the first of these rounds."""
     if not rounds:
         return ""
-    broken = [str(name) for name, holds in rounds[0]["demands"].items() if not holds]
-    lost = f"; does not hold: {', '.join(broken)}" if broken else ""
-    return f"Round {rounds[0]['round']}: reward {rounds[0].get('reward')}{lost}"
+    row = rounds[0]
+    broken = ", ".join(str(name) for name, holds in row["demands"].items() if not holds)
+    return f"Round {row['round']}: reward {row.get('reward')}" + f"; broken: {broken}" * bool(
+        broken
+    )
 
 
 def content_of(message: Message) -> str:

@@ -399,12 +399,6 @@ def _gold_issues(run: GoldRun, episode: Episode) -> list[TaskIssue]:
     if not (episode.success or is_explained):
         parts = ", ".join(f"{name} {value:g}" for name, value in episode.parts.items())
         fault = episode.error or f"the gold itself earns only {episode.reward} ({parts})"
-        for row in episode.outcomes.get("rounds", ()):
-            if not (row["success"] or episode.error):
-                fault = (
-                    f"round {row['round']}: the gold earns only {row['reward']}: {row.get('rule')}"
-                )
-                break
         issues.append(_fault(fault))
     return issues
 
