@@ -12,7 +12,7 @@ generated, checked and played.
                   training task solves
     nearest       training tasks of each difficulty, and test tasks of each distance from training,
                   that the gold of the most similar training task solves once its names are
-                  replaced; at each step fewer, over all families that are not composed
+                  replaced; at each step fewer, over all families with kinds of questions
     accepted, refused
                   with --solutions: at most 3 % of the wrong ones (Python: 2 %) are accepted, and
                   1 % of the right ones refused
@@ -124,7 +124,7 @@ def rows(
             f"{name}: retrieval", sum(each.success for each in copied), len(test), 0.2, unit=""
         )
         by_id = {task.id: task for task in factory.tasks}
-        tasks = [] if FAMILIES[name].compose else factory.tasks
+        tasks = factory.tasks if FAMILIES[name].questions else []
         for episode in evaluate(factory, nearest(train), tasks=tasks, workers=2):
             extra = by_id[episode.task].extra
             level = "distance" if extra["split"] == "test" else "difficulty"

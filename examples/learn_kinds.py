@@ -11,11 +11,13 @@ names that training does not contain are no obstacle: a test task needs the righ
 slots. The policy acts once and submits, so it cannot read a rule first; tasks of difficulty 3 are
 left out unless their query shows the rule.
 
-It prints the success rate on test tasks by their distance from training (the same kind with other
-names, one choice changed, two changed, a new kind, a new family): before training, after imitation,
-and after GRPO, where `intercode` executes and scores the commands that the policy samples for
-training tasks. With `--sampler`, measured pass rates choose these tasks, and groups without
-variance are replaced. It also prints the share of groups whose rewards differ.
+It prints the success rate on test tasks by their rung on the ladder of distances from training: 0
+the same kind with other names; 1a and 2a one or two choices that training makes in other kinds
+only; 1b and 2b the same, but a word of a choice is new; 3 a new kind; 4 a new family. It does so
+before training, after imitation, and after GRPO, where `intercode` executes and scores the commands
+that the policy samples for training tasks. With `--sampler`, measured pass rates choose these
+tasks, and groups without variance are replaced. It also prints the share of groups whose rewards
+differ.
 """
 
 from __future__ import annotations
@@ -51,8 +53,9 @@ RARE = 0.02
 WIDTH, HEADS, LAYERS, LONGEST = 64, 4, 2, 256
 BATCH, RATE = 32, 2e-3
 TASKS_A_STEP, GROUP, GRPO_RATE = 12, 8, 2e-4
-RUNGS = ("known", "one changed", "two changed", "new kind", "new family")
-"""The distances of test tasks from training."""
+RUNGS = ("0", "1a", "1b", "2a", "2b", "3", "4")
+"""The rungs of test tasks. At 1a and 2a this policy can print every gold and has seen every word.
+At 1b and 2b it has never seen a word of the query, or cannot print one of the gold."""
 Token = str | int
 """A word, or the number of a slot."""
 
@@ -282,7 +285,7 @@ class Run:
         rollouts = self.play(groups(tasks, 1), greedy=True)
         for task, rollout in zip(tasks, rollouts, strict=True):
             if rollout.reward is not None:
-                rewards[RUNGS[task.extra["distance"]]].append(rollout.reward)
+                rewards[task.extra["rung"]].append(rollout.reward)
         return {rung: 100 * sum(values) / len(values) for rung, values in rewards.items() if values}
 
 
@@ -325,7 +328,7 @@ def main() -> None:
                 for phase, learn in phases:
                     learn()
                     rates = "  ".join(
-                        f"{kind} {rate:5.1f} %" for kind, rate in run.measure(test).items()
+                        f"{rung} {rate:5.1f} %" for rung, rate in run.measure(test).items()
                     )
                     seconds = time.monotonic() - started
                     print(f"seed {seed}  {phase:9}  {rates}  ({seconds:.0f} s)", flush=True)

@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import copy
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
-from kept import needs_bwrap
 
 from intercode.agents import noop
 from intercode.agents.baselines import gold
 from intercode.envs import prepare
 from intercode.generate import accepts
-from intercode.generate.composed.bash import Bash
 from intercode.generate.composed.python import Python
-from intercode.generate.composed.sql import Sql
 from intercode.generate.composition import (
-    Instruction,
+    Chain,
     Language,
-    Writer,
     compose,
     draw_walk,
     instruct,
     is_held_out,
-    key_of,
 )
 from intercode.generate.families import Draw, Parameters, Place, Question, Split
 from intercode.generate.generation import write_files
-from intercode.generate.judges import write_tests
-from intercode.generate.trial import Trial
+from intercode.generate.judges import results, write_tests
 from intercode.runner.run import evaluate
 
 pytestmark = pytest.mark.slow
@@ -42,14 +34,9 @@ N = 10
 Composed = tuple[Place, Question]
 
 
-@pytest.fixture(scope="module", params=["bash", "sql", "python"])
-def language(request: pytest.FixtureRequest) -> Iterator[Language]:
-    if request.param != "bash":
-        yield Sql() if request.param == "sql" else Python()
-        return
-    needs_bwrap()
-    with Trial() as trial:
-        yield Bash(trial)
+@pytest.fixture(scope="module")
+def language() -> Language:
+    return Python()
 
 
 def composed(language: Language, count: int, seed: str, split: Split = "train") -> list[Composed]:
@@ -118,39 +105,22 @@ def test_golds_solve_the_tasks_and_mistakes_and_nothing_do_not(
             assert not any(accepts(env, task, mistake) for mistake in question.wrong)
 
 
-def test_decoys_compute_something_else_than_the_instruction(tmp_path: Path) -> None:
-    needs_bwrap()
-    forms = list[Mapping[str, Instruction]]()
+def test_no_step_can_be_left_out() -> None:
+    chains = dict[str, Chain]()
 
-    def recorded(write: Writer) -> Writer:
-        def writer(draw: Draw, place: Place, entries: Mapping[str, Instruction]) -> Parameters:
-            forms.append(entries)
-            return write(draw, place, entries)
+    class Recorded(Python):
+        def gold(self, place: Place, chain: Chain) -> str:
+            gold = super().gold(place, chain)
+            chains[gold] = chain
+            return gold
 
-        return writer
-
-    class Recorded(Bash):
-        writers: ClassVar[Mapping[str, Writer]] = {
-            name: recorded(write) for name, write in Bash.writers.items()
-        }
-
-    with Trial() as trial:
-        ((_, question),) = composed(Recorded(trial), 1, "decoys")
-    ends, *steps = forms
-    assert not any(entry.gold in question.gold for entry in ends.values())
-    for entries in steps:
-        assert len(entries) > 2
-        assert sum(entry.gold in question.gold for entry in entries.values()) == 1
-
-
-def test_results_that_differ_in_a_name_have_different_digests() -> None:
-    with Trial() as trial:
-        digests = [one for one in Bash(trial).digests if "lines" in one.types]
-    keys = {one.of: [key_of(one, text) for text in ("b\na\n", "b\nc\nd\n")] for one in digests}
-    assert keys["count"] == ["2", "3"]
-    assert keys["last"] == ["a", "d"]
-    assert keys["third"] == ["", "d"]
-    assert len({*keys["md5"]}) == 2
+    language = Recorded()
+    for place, question in composed(language, N, "steps"):
+        inputs, chain = place.data["inputs"], chains[question.gold]
+        right = results(question.gold, inputs)
+        for number in range(len(chain)):
+            shorter = language.gold(place, chain[:number] + chain[number + 1 :])
+            assert results(shorter, inputs) != right
 
 
 def test_instructions_have_no_placeholders_left(language: Language) -> None:
@@ -161,13 +131,6 @@ def test_instructions_have_no_placeholders_left(language: Language) -> None:
         assert question.kind.count("+") + 1 == question.difficulty == 3
     plain = [one for one in language.primitives if not one.material and "<" not in one.gold]
     assert all("<" not in instruct(draw, one, {}).task for one in plain)
-
-
-def test_sql_golds_sort_nothing_and_read_only() -> None:
-    for _, question in composed(Sql(), N, "portable"):
-        assert question.gold.startswith(("SELECT ", "WITH "))
-        outside = re.sub(r"OVER \([^()]*\)", "", question.gold)
-        assert not re.search(r"ORDER BY|LIMIT|\|\||strftime|CAST", outside)
 
 
 def test_python_golds_do_not_change_their_argument() -> None:

@@ -32,7 +32,7 @@ N = 10
 
 
 FIRST_OF = {FAMILIES[name].env: name for name in reversed(FAMILIES)}
-ASKING = [name for name, family in FAMILIES.items() if not family.compose]
+ASKING = [name for name, family in FAMILIES.items() if family.questions]
 """The families that have questions."""
 
 
@@ -88,9 +88,10 @@ def test_invented_words_beside_the_answer_do_not_pay(family: tuple[str, Path]) -
         for task in factory.tasks if FAMILIES[name].env == "bash" else ():
             (gold,) = env.run_gold(task).evidence  # type: ignore[misc]
             lines = gold.output.splitlines()
+            word = "fig" if "file" in task.query else "file"  # words of the query may be there
             for wrong in (
                 [f"41 {line}" for line in lines],
-                [*lines, "file"],
+                [*lines, word],
                 [f"{line} 12:30" for line in lines],
             ):
                 said = replace(gold, output="".join(f"{line}\n" for line in wrong))
@@ -125,6 +126,8 @@ def test_a_task_of_difficulty_3_has_a_place_of_its_own_and_some_show_the_rule(
     family: tuple[str, Path],
 ) -> None:
     name, folder = family
+    if FAMILIES[name].ask:
+        return
     steps = 3 if name in ASKING else 4  # the difficulty of a composed task is its number of steps
     hard = [task for task in records(folder) if task["difficulty"] == steps]
     assert hard or name in ASKING  # of which ten tasks may have none

@@ -4,6 +4,7 @@ distances from training."""
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import fields, replace
 from pathlib import Path
@@ -14,9 +15,9 @@ from kept import needs_bwrap
 
 from intercode.errors import UsageError
 from intercode.generate import FAMILIES, generate
-from intercode.generate.drafts import KNOWN, ONE_CHANGED, TWO_CHANGED, reserved
 from intercode.generate.families import Family, Question
 from intercode.generate.generation import Generation, Plan
+from intercode.generate.ladder import SHARES, reserved, rungs
 
 SQL = "sql-shop"
 
@@ -89,11 +90,14 @@ def test_a_card_says_how_a_folder_was_made_and_the_test_split_is_a_ladder(tmp_pa
     tasks = records(tmp_path / "data")
     distances = Counter(task["distance"] for task in tasks if task["split"] == "test")
     assert set(distances) == {0, 1, 2, 3, 4}
-    assert card["distances"] == {str(key): count for key, count in distances.items()}
+    assert sum(card["distances"].values()) == 6
+    assert set(card["distances"]) <= set(SHARES)
     assert not any("distance" in task for task in tasks if task["split"] == "train")
     known = {task["kind"] for task in tasks if task["split"] == "train"}
     for task in tasks:
         if task["split"] == "test":
+            assert task["rung"].startswith(str(task["distance"]))
+            assert (task["family"] != SQL) is (task["distance"] == 4)
             kind, _, changed = task["kind"].partition("/")
             steps = len(changed.split("/")) if changed else 0
             assert steps == (task["distance"] if task["distance"] in (1, 2) else 0)
@@ -133,7 +137,7 @@ def test_one_split_of_some_difficulties_is_drawn_alone_and_again_the_same(tmp_pa
     [
         (SQL, {"split": "dev"}, "no split is named 'dev'; there are train, test"),
         (SQL, {"difficulty": [1, 7]}, "has the difficulty 7; there are 1, 2, 3"),
-        ("sql-composed", {"difficulty": [2]}, "is its number of steps: give steps"),
+        ("python-composed", {"difficulty": [2]}, "is its number of steps: give steps"),
         ("bash-files", {"difficulty": [3], "kinds": ["lines"]}, "fits kinds, difficulty and asks"),
     ],
 )
@@ -171,12 +175,30 @@ def test_steps_are_for_composed_tasks(tmp_path: Path) -> None:
         generate(SQL, n=10, seed=1, out=tmp_path / "data", steps=3)
 
 
-@pytest.mark.parametrize("family", [one for one in FAMILIES.values() if not one.compose])
-def test_families_have_kinds_at_each_distance(family: Family) -> None:
-    known = [question for question in family.questions if not question.held_out]
-    near = dict.fromkeys((KNOWN, ONE_CHANGED, TWO_CHANGED), 0)
-    for question in known:
-        for distance in near:
-            near[distance] += len(reserved(question)) >= distance
-    assert near[KNOWN] >= near[ONE_CHANGED] >= 2
-    assert near[TWO_CHANGED] >= 1
+def words_of(*texts: str) -> set[str]:
+    """Return the words, numbers and signs of texts, without their parameters."""
+    plain = re.sub(r"<[a-z]\w*>", " ", " ".join(texts))
+    return set(re.findall(r"[A-Za-z_]+|\d+|[^\w\s]", plain))
+
+
+@pytest.mark.parametrize("family", [one for one in FAMILIES.values() if one.questions])
+def test_training_has_all_words_of_a_reserved_value_unless_it_is_novel(family: Family) -> None:
+    trained = [question for question in family.questions if not question.held_out]
+    queries, golds = set[str](), set[str]()
+    for question in trained:
+        queries |= words_of(*question.query)
+        golds |= words_of(question.gold)
+        for name, values in question.choices.items():
+            for words, code, *_ in values[:-1] if name in reserved(question) else values:
+                queries |= words_of(words)
+                golds |= words_of(code)
+    able = Counter(rung for question in trained for rung in rungs(question))
+    assert able["0"] == len(trained)
+    assert able["1a"] >= 4
+    assert able["1b"] >= 2
+    assert able["2a"] + able["2b"] >= 1
+    for question in trained:
+        for name in reserved(question):
+            words, code, *_ = question.choices[name][-1]
+            known = words_of(words) <= queries and words_of(code) <= golds
+            assert known is (name not in question.novel), (question.kind, name)

@@ -11,14 +11,17 @@ as wrong. The same arguments give the same bytes.
 
 With `asks`, each query leaves out one or two clauses, which become the facets of a user who can be
 asked (`intercode.user`); another value of such a clause is a mistake, too. With `steps`, a family
-of composed tasks makes tasks of so many steps.
+of composed tasks makes tasks of so many steps, and with `hops`, a family of questions those of so
+many look-ups.
 
     families.py     the parts of a family; bash.py, repair.py, sql.py, python.py define them, and
                     questions/ contains what they ask
+    ladder.py       what the test split reserves
     generation.py   a data folder, unit by unit      drafts.py    one task before it is kept
     grower.py       growth                           ground.py    what grows
     mutants.py      mistakes                         judges.py    what a mistake is refused by
-    composition.py  tasks of several steps           trial.py     commands tried in a sandbox
+    hops/           questions of several look-ups    trial.py     commands tried in a sandbox
+    composition.py  Python tasks of several steps
 
 Not covered: tasks that need a network, and CTF.
 """
@@ -32,10 +35,10 @@ from pathlib import Path
 from typing import get_args
 
 from intercode.errors import UsageError, did_you_mean
-from intercode.generate import bash, composed, python, repair, sql
+from intercode.generate import bash, composed, hops, python, repair, sql
 from intercode.generate.draws import Split
 from intercode.generate.families import Family, Question
-from intercode.generate.generation import CARD, PROGRESS, Generation, Plan
+from intercode.generate.generation import CARD, PROGRESS, Generation, Plan, yields
 from intercode.reading import present
 from intercode.types import Score
 
@@ -46,29 +49,29 @@ FAMILIES: Mapping[str, Family] = {
         *repair.FAMILIES,
         *sql.FAMILIES,
         *python.FAMILIES,
+        *hops.FAMILIES,
         *composed.FAMILIES,
     )
 }
 FEWEST = 10
-MOST_STEPS = 8
+MOST_STEPS, MOST_HOPS = 8, 6
+RENAMED = {"bash-composed": "bash-questions", "sql-composed": "sql-questions"}
 _USUAL_STEPS = 4
 
 
 @dataclass(frozen=True)
 class Generated:
-    """The number of tasks by split, and by kind those kept and the drafts dropped, with the reasons
-    why."""
+    """The number of tasks by split, and by rung of the test split's ladder (`ladder.py`); by kind
+    those kept and the drafts dropped, with the reasons why."""
 
     splits: Mapping[str, int]
+    rungs: Mapping[str, int]
     kept: Mapping[str, int]
     dropped: Mapping[str, Mapping[str, int]]
 
     def yields(self) -> dict[str, float]:
         """Return the part of the drafts that was kept, by kind."""
-        yields = {}
-        for kind, count in self.kept.items():
-            yields[kind] = count / (count + sum(self.dropped.get(kind, {}).values()))
-        return yields
+        return yields(self.kept, self.dropped)
 
     def unrefuted(self) -> dict[str, str]:
         """Return by kind the mistake that places accepted most often after they grew, where that
@@ -93,6 +96,7 @@ def generate(
     out: str | Path,
     asks: int = 0,
     steps: int | None = None,
+    hops: int | None = None,
     kinds: Collection[str] = (),
     split: Split | None = None,
     difficulty: Collection[int] = (),
@@ -104,8 +108,10 @@ def generate(
     dropped.
 
     Solutions are executed in `workers` sandboxes at once (None: one for each processor), which
-    changes no byte. `asks` is the number of clauses that each query leaves out for the user to be
-    asked about. `steps` (2 to 8, by default 4) is for families of composed tasks. With `kinds`,
+    changes no byte. A tenth of the test split are tasks of another family of the same environment,
+    for comparison. `asks` is the number of clauses that each query leaves out for the user to be
+    asked about. `steps` (2 to 8, by default 4) is for families of composed tasks, `hops` (2 to 6,
+    by default as many of 2, 3, 4 and 5) for families of questions. With `kinds`,
     only tasks of these kinds are made, and the test split has them too. With `split`, all `n` tasks
     are of that split; with `difficulty`, of these difficulties. `resume` goes on with a generation
     that was interrupted. `on_task` is called for each task. Raises `UsageError` for an unknown
@@ -113,6 +119,8 @@ def generate(
     no question has, fewer than 10 tasks of two splits, more tasks than the family has, and a folder
     that is not empty.
     """
+    if name in RENAMED:
+        raise UsageError(f"{name} is no longer there; give {RENAMED[name]} (with hops, not steps)")
     if name not in FAMILIES:
         names = ", ".join(FAMILIES)
         raise UsageError(
@@ -126,21 +134,28 @@ def generate(
             "split; give more, or one split"
         )
     family, out = FAMILIES[name], Path(out)
+    for what, number, most in (("steps", steps, MOST_STEPS), ("hops", hops, MOST_HOPS)):
+        able = [other.name for other in FAMILIES.values() if what in _lengths(other)]
+        if number is not None and name not in able:
+            raise UsageError(f"the tasks of {name} have no {what}; those of {', '.join(able)} do")
+        if number is not None and not 2 <= number <= most:
+            raise UsageError(f"{what} is {number}; it has to be from 2 to {most}")
     if family.compose:
-        steps = _USUAL_STEPS if steps is None else steps
-    elif steps is not None:
-        able = ", ".join(other.name for other in FAMILIES.values() if other.compose)
-        raise UsageError(f"the tasks of {name} have no steps; those of {able} do")
-    if steps is not None and not 2 <= steps <= MOST_STEPS:
-        raise UsageError(f"steps is {steps}; it has to be from 2 to {MOST_STEPS}")
-    plan = Plan(family, n, seed, asks, steps or 0, sorted(kinds), split, sorted({*difficulty}))
+        steps = steps or _USUAL_STEPS
+    kinds, levels = sorted(kinds), sorted({*difficulty})
+    plan = Plan(family, n, seed, asks, steps or 0, hops or 0, kinds, split, levels)
     _require_kinds(plan)
     _require_new(out, resume)
     out.mkdir(parents=True, exist_ok=True)
     workers = workers or len(os.sched_getaffinity(0))
     generation = Generation(plan, out, workers, on_task, _beyond(family))
     generation.run()
-    return Generated(generation.splits, generation.kinds, generation.dropped)
+    return Generated(generation.splits, generation.rungs, generation.kinds, generation.dropped)
+
+
+def _lengths(family: Family) -> list[str]:
+    """Return the names of the options that say how long the tasks of a family are."""
+    return [what for what, has in (("steps", family.compose), ("hops", family.ask)) if has]
 
 
 def _require_new(out: Path, resume: bool) -> None:
@@ -158,18 +173,20 @@ def _require_kinds(plan: Plan) -> None:
     """Raise `UsageError` for kinds and difficulties that a family does not have, or too many
     omitted clauses."""
     family = plan.family
-    if plan.difficulty and family.compose:
-        raise UsageError(f"the difficulty of {family.name} is its number of steps: give steps")
+    for what in _lengths(family) if plan.difficulty else ():
+        raise UsageError(f"the difficulty of {family.name} is its number of {what}: give {what}")
     levels = sorted({question.difficulty for question in family.questions})
     if wrong := sorted({*plan.difficulty} - {*levels}):
         raise UsageError(
             f"no question of {family.name} has the difficulty {wrong[0]}; "
             f"there are {', '.join(map(str, levels))}"
         )
+    if plan.asks == 1 and family.ask:
+        return
     if plan.asks and not _kinds(replace(plan, difficulty=()).able(family)):
         able = []
         for other in FAMILIES.values():
-            if any(map(other.omissions, other.questions)):
+            if any(map(other.omissions, other.questions)) or (other.ask and plan.asks == 1):
                 able.append(other.name)
         raise UsageError(
             f"the questions of {family.name} cannot leave out {plan.asks} clauses; "
@@ -194,9 +211,9 @@ def _kinds(questions: Sequence[Question]) -> list[str]:
 
 def _beyond(family: Family) -> Family | None:
     """Return the next family of the same environment, the last tasks of the test split's ladder."""
-    if family.compose:
+    if not family.questions:
         return None
-    alike = [other for other in FAMILIES.values() if other.env == family.env and not other.compose]
+    alike = [other for other in FAMILIES.values() if other.env == family.env and other.questions]
     return alike[(alike.index(family) + 1) % len(alike)]
 
 

@@ -135,7 +135,7 @@ def _numbers(draw: Draw, times: int, *lows: int) -> list[int]:
 
 def _tables_place(draw: Draw, name: str) -> Place:
     site, nouns = draw.home("stock", name), draw.nouns(6)
-    shelves, people = draw.folders(3), draw.people(2)
+    depots, people = draw.folders(3), draw.people(2)
     quantities = _numbers(draw, 9, 11, 11, 101, 101, 120)
     prices = _numbers(draw, 9, 11, 11, 101, 101, 120)
     measures = draw.sample(range(10, 300), 8)
@@ -145,7 +145,7 @@ def _tables_place(draw: Draw, name: str) -> Place:
         row = [
             number,
             f"{draw.choice(nouns)}-{draw.randint(10, 99)}",
-            draw.choice(shelves),
+            draw.choice(depots),
             draw.choice(quantities),
             draw.choice(prices),
             draw.choice(measures),
@@ -155,7 +155,7 @@ def _tables_place(draw: Draw, name: str) -> Place:
         ]
         rows.append(tuple(row))
     parts = Rows(
-        ("id", "name", "shelf", "qty", "price", "a", "b", "c", "supplier"),
+        ("id", "name", "depot", "qty", "price", "a", "b", "c", "supplier"),
         tuple(rows),
         key="id",
         closed=frozenset({"supplier"}),
@@ -182,7 +182,7 @@ def _tables_place(draw: Draw, name: str) -> Place:
         column=column,
         letter="ab"[column - 6],
         amount=amount,
-        shelf=shelves[0],
+        depot=depots[0],
     )
     return place
 
@@ -196,7 +196,7 @@ def _row(draw: Draw, place: Place) -> Parameters:
     rows = facts["rows"]
     return {
         "id": draw.choice(rows)[0],
-        "shelf": draw.choice(rows)[2],
+        "depot": draw.choice(rows)[2],
         "qty": draw.limit(middle(map(itemgetter(3), rows), 3)),
         "price": draw.limit(middle(map(itemgetter(4), rows), 3)),
         "few": draw.randint(2, 4),

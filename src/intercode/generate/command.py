@@ -52,6 +52,12 @@ class Numbers(click.ParamType[tuple[int, ...]]):
     help="Compose each task of N steps (only for composed families; 4 unless given).",
 )
 @click.option(
+    "--hops",
+    type=click.IntRange(2, 6),
+    metavar="N",
+    help="Ask questions of N look-ups (only for families of questions; 2 to 5 unless given).",
+)
+@click.option(
     "--split", type=click.Choice(("train", "test")), help="Generate all N tasks for this split."
 )
 @click.option(
@@ -81,6 +87,7 @@ def data_generate(
     data folder; its card.json says how it was made. The same options give the same bytes.
     """
     from intercode.generate import FAMILIES, generate
+    from intercode.generate.ladder import NEW_FAMILY
 
     with bar("generating", n, quiet=False) as advance:
         generated = generate(
@@ -88,6 +95,8 @@ def data_generate(
         )
     splits = [f"{count} tasks of the split {split}" for split, count in generated.splits.items()]
     click.echo(f"{out}: {', '.join(splits)}")
+    if count := generated.rungs.get(NEW_FAMILY):
+        click.echo(f"{count} of the test tasks are of another family (distance 4)")
     yields = [f"{kind} {part:.0%}" for kind, part in generated.yields().items()]
     click.echo(f"kept of what was drawn: {', '.join(yields)}")
     for kind, mistake in generated.unrefuted().items():

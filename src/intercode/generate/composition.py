@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 
 from intercode.generate.draws import Texts, among, read_toml
 from intercode.generate.families import Draw, Parameters, Place, Question, fill
+from intercode.generate.ladder import KNOWN, NEW_KIND
 from intercode.generate.mutants import limit_mutants
 
 KEY = re.compile(r"[A-Za-z0-9][\w.-]{0,40}")
@@ -453,6 +454,9 @@ def compose(
         return f"{primitive.name}: {reason or 'the step before was drawn too often'}"
     last, chain = trail[-1], _chain(trail)
     place = last.place
+    shorter = [chain[:number] + chain[number + 1 :] for number in range(len(chain))]
+    if last.result in language.run(place, shorter):
+        return "a step can be left out"
     leads = _Leads(draw, language, place)
     leads.lead(last, None)
     last.instruction = replace(last.instruction, next=draw.choice(LAST))
@@ -468,6 +472,7 @@ def compose(
         query=[fill(draw.choice(language.queries), place.facts)],
         wrong=[language.gold(place, mistake) for mistake in itertools.chain(*last.mistakes)],
         held_out=is_held_out(walk),
+        rung=NEW_KIND if is_held_out(walk) else KNOWN,
     )
 
 

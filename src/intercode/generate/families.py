@@ -4,8 +4,8 @@
             │                             questions use
             └─► Question, Question, …     phrasings and a gold, each with <parameters>
 
-Questions that are `held_out` occur in the test split alone, and so does the last of three or more
-values of a choice.
+Questions that are `held_out` occur in the test split alone, and so does one of three or more values
+of a choice (`ladder.py`).
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Place:
         entry = read_toml("handbooks")[family]
         words |= self.facts
         for name, values in entry.get("choices", {}).items():
-            parts = zip((name, f"{name}_code", f"{name}_wrong"), draw.choice(values), strict=False)
-            words |= {key: fill(part, words) for key, part in parts}
+            for ending, part in zip(("", "_code", "_wrong"), draw.choice(values), strict=False):
+                words[name + ending] = fill(part, words)
         for name, code in entry.get("facts", {}).items():
             self.facts[name] = fill(code, words)
         self.write_rules(fill(entry["text"], words))
@@ -89,7 +89,8 @@ class Place:
         """Return a copy with one small change near some words, where the words `known` are."""
         if self.tables:
             return self._with_rows(draw, near, known)
-        named = [folder for folder in self.grows if any(folder in word for word in known)]
+        words = " ".join(known)
+        named = [folder for folder in self.grows if folder in words]
         folder = f"tree{draw.choice(named or self.grows)}/"
         inside = {}
         for path, content in self.files.items():
@@ -126,7 +127,7 @@ class Place:
         """Return the content of each file, by path from the data folder."""
         files = dict(self.files)
         if self.tables:
-            tables = (rows.statements(name) for name, rows in self.tables.items())
+            tables = map(Rows.statements, self.tables.values(), self.tables)
             files[f"databases/{self.facts['db']}.sql"] = "\n".join(tables)
         for path, content in files.items():
             if not isinstance(content, PurePosixPath):
@@ -140,8 +141,9 @@ class Question:
 
     `query` has several phrasings; `form`, a key of `FORMS`, adds a sentence about the answer.
     `choices` are parameters that are words in the query and code in the gold, each a list of pairs
-    `[words, code]`, or `[words, code, mistake]`; `wrong` names the mistake <wrong_NAME>. A task is
-    kept only if the reward refuses each of the solutions `wrong`, and each mutant of the gold
+    `[words, code]`, or `[words, code, mistake]`; `wrong` names the mistake <wrong_NAME>. Those in
+    `novel` have a last value, reserved for the test split, with a word that training lacks. A task
+    is kept only if the reward refuses each of the solutions `wrong`, and each mutant of the gold
     except those in `equivalents`, which mean what the gold means.
     """
 
@@ -151,6 +153,7 @@ class Question:
     query: Texts
     form: str = ""
     choices: Mapping[str, Sequence[Texts]] = field(default_factory=dict)
+    novel: Mapping[str, Sequence[Texts]] = field(default_factory=dict)
     wrong: Texts = ()
     equivalents: Texts = ()
     held_out: bool = False
@@ -158,6 +161,12 @@ class Question:
     """The arguments of calls of a Python function, each a tuple in Python with <parameters>."""
     allows: str = "True"
     """An expression in Python that says of the arguments whether the function takes them."""
+    answer: str = ""
+    """The answer, where it is known before the gold is executed."""
+    rung: str = "0"
+    """The rung of the ladder, of a question that is made for one place."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of its record."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +182,11 @@ class Omission:
     kinds: Texts = ()
 
 
+Ask = Callable[[Draw, Place, int, int], Question | str]
+"""Returns a question of so many hops about a place, whose query leaves out so many clauses, or the
+reason why there is none."""
+
+
 @dataclass(frozen=True)
 class Family:
     """Questions about places of one kind, in the file `questions/NAME.toml`.
@@ -181,7 +195,8 @@ class Family:
     of the place. `inputs` returns the first inputs of a Python task's tests from its question and
     parameters. A data folder has one place for every `tasks_per_place` tasks, of which at most one
     has difficulty 3. A family with `compose` has no questions: it returns the
-    `composition.Language` of its tasks, given a function that returns a trial.
+    `composition.Language` of its tasks, given a function that returns a trial. One with `ask` draws
+    questions for a place, see `hops`.
     """
 
     name: str
@@ -191,14 +206,18 @@ class Family:
     draw: Callable[[Draw, Place], Parameters] = lambda draw, place: {}
     inputs: Callable[[Draw, Question, Parameters], Inputs] | None = None
     tasks_per_place: int = 4
+    ask: Ask | None = None
     compose: Callable[..., Any] | None = None
 
     @cached_property
     def questions(self) -> Sequence[Question]:
-        if self.compose:
+        if self.compose or self.ask:
             return []
-        questions = read_toml(f"questions/{self.name}")
-        return [Question(kind, **fields) for kind, fields in questions.items()]
+        questions = []
+        for kind, fields in read_toml(f"questions/{self.name}").items():
+            choices = fields.get("choices", {}) | fields.get("novel", {})
+            questions.append(Question(kind, **{**fields, "choices": choices}))
+        return questions
 
     def answer(self, gold: str, run: GoldRun) -> str:
         """Return the answer of a gold that was executed, "" if there is none: what a Bash gold

@@ -31,23 +31,12 @@ from intercode import __version__
 from intercode.envs import prepare
 from intercode.errors import UsageError
 from intercode.generate.composition import compose
-from intercode.generate.drafts import (
-    KNOWN,
-    NEW_FAMILY,
-    NEW_KIND,
-    ONE_CHANGED,
-    TWO_CHANGED,
-    Draft,
-    Record,
-    Wanted,
-    composed,
-    draft,
-    reserved,
-)
-from intercode.generate.draws import Draw, Split
-from intercode.generate.families import Family, Place, Question, with_placeholders
+from intercode.generate.drafts import Draft, Record, Wanted, composed, draft
+from intercode.generate.draws import Draw, Split, among
+from intercode.generate.families import Ask, Family, Place, Question, with_placeholders
 from intercode.generate.grower import NEUTRAL, grow
 from intercode.generate.judges import SHOWN, bash_judge, fewer, python_judge, sql_judge, write_tests
+from intercode.generate.ladder import KNOWN, NEW_FAMILY, NEW_KIND, SHARES, rungs
 from intercode.generate.trial import Trial
 from intercode.reading import present
 from intercode.types import GoldRun
@@ -69,8 +58,7 @@ BUDGET = {"bash": 30, "sql": 80, "python": 300}
 """The number of changes that may be tried for one task."""
 FIRST = {"bash": 16, "sql": 6, "python": 24}
 """The number of changes before any mistake is tried."""
-LADDER = {KNOWN: 0.3, ONE_CHANGED: 0.2, TWO_CHANGED: 0.15, NEW_KIND: 0.25, NEW_FAMILY: 0.1}
-"""The parts of the test split, by distance."""
+USUAL_HOPS = (2, 3, 4, 5)
 PROGRESS, CARD, TASKS = "progress.jsonl", "card.json", "tasks.jsonl"
 _GOLD_TRIES = 3
 """The number of times that a gold may run out of time, on a busy machine."""
@@ -85,6 +73,7 @@ class Plan:
     seed: int
     asks: int = 0
     steps: int = 0
+    hops: int = 0
     kinds: Collection[str] = ()
     split: Split | None = None
     difficulty: Collection[int] = ()
@@ -92,14 +81,10 @@ class Plan:
     @property
     def facts(self) -> dict[str, Any]:
         facts = {"family": self.family.name, "n": self.n, "seed": self.seed}
-        optional: dict[str, Any] = {
-            "asks": self.asks,
-            "steps": self.steps,
-            "kinds": self.kinds,
-            "split": self.split,
-            "difficulty": self.difficulty,
-        }
-        return facts | {name: value for name, value in optional.items() if value}
+        for name in ("asks", "steps", "hops", "kinds", "split", "difficulty"):
+            if value := getattr(self, name):
+                facts[name] = value
+        return facts
 
     @property
     def sizes(self) -> dict[Split, int]:
@@ -151,7 +136,7 @@ class Work:
         tasks = []
         for drafted, answer in zip(self.drafts, self.answers, strict=True):
             task = {"wanted": drafted.wanted, "answer": answer, "keys": sorted(drafted.keys)}
-            tasks.append({**task, "record": drafted.record})
+            tasks.append(task | {"record": drafted.record})
         return {"unit": self.unit.number, "tasks": tasks, "dropped": self.dropped}
 
 
@@ -159,31 +144,29 @@ def share_out(plan: Plan, split: Split, beyond: Family | None) -> list[Wanted]:
     """Return the kinds that a split wants. `beyond` is the family of the tasks that are farthest
     from those of training."""
     size = plan.sizes[split]
-    if plan.family.compose:
+    if plan.family.compose or plan.family.ask:
         return [Wanted(None)] * size
-    rungs: dict[int, list[Wanted]] = {distance: [] for distance in LADDER}
+    by_rung = defaultdict[str, list[Wanted]](list)
     for question in plan.able(plan.family):
         if plan.kinds and question.kind not in plan.kinds:
             continue
-        if question.held_out:
-            rungs[NEW_KIND].append(Wanted(question, NEW_KIND))
-            continue
-        for distance in (KNOWN, ONE_CHANGED, TWO_CHANGED):
-            if len(reserved(question)) >= distance:
-                rungs[distance].append(Wanted(question, distance))
+        able = [NEW_KIND]
+        if not question.held_out:
+            able = [*rungs(question)]
+        for rung in able:
+            by_rung[rung].append(Wanted(question, rung))
     if beyond:
         for question in plan.able(beyond):
             if question.difficulty < 3 and not question.held_out:
-                rungs[NEW_FAMILY].append(Wanted(question, NEW_FAMILY))
+                by_rung[NEW_FAMILY].append(Wanted(question, NEW_FAMILY))
     if split == "train" or plan.kinds:
-        rungs = {KNOWN: rungs[KNOWN]}
-    total = sum(LADDER[distance] for distance, wanted in rungs.items() if wanted)
+        return [*islice(cycle(by_rung[KNOWN]), size)]
+    total = sum(map(SHARES.__getitem__, by_rung))
     shared, before = list[Wanted](), 0.0
-    for distance, wanted in rungs.items():
-        if wanted:
-            upto = before + LADDER[distance] / total * size
-            shared += islice(cycle(wanted), round(upto) - round(before))
-            before = upto
+    for rung in among(SHARES, by_rung):
+        upto = before + SHARES[rung] / total * size
+        shared += islice(cycle(by_rung[rung]), round(upto) - round(before))
+        before = upto
     return shared
 
 
@@ -246,6 +229,10 @@ class Generation:
     def splits(self) -> Counter[str]:
         return Counter(map(itemgetter("split"), self.tasks))
 
+    @property
+    def rungs(self) -> Counter[str]:
+        return Counter(task["rung"] for task in self.tasks if "rung" in task)
+
     # -- rounds ------------------------------------------------------------------------------------
 
     def _require_names(self) -> None:
@@ -274,7 +261,7 @@ class Generation:
         return missing
 
     def _share_again(self, split: Split, exhausted: Wanted) -> None:
-        """Give the missing tasks of a kind to the other kinds of its distance.
+        """Give the missing tasks of a kind to the other kinds of its rung, or else to all others.
 
         Raises `UsageError` if no other kind has tasks.
         """
@@ -282,11 +269,12 @@ class Generation:
         missing = self.wanted[key] - self.kept[split, exhausted.label]
         self.wanted[key] -= missing
         self.exhausted.add(key)
-        heirs = []
+        heirs, nearest = list[Key](), list[Key]()
         for other in self.wanted:
-            alike = other[0] == split and other[1].distance == exhausted.distance
-            if alike and other not in self.exhausted:
+            if other[0] == split and other not in self.exhausted:
                 heirs.append(other)
+                if other[1].rung == exhausted.rung:
+                    nearest.append(other)
         if not heirs:
             dropped = self.dropped[exhausted.kind].most_common(5)
             reasons = "; ".join(f"{reason}: {count}" for reason, count in dropped)
@@ -294,7 +282,7 @@ class Generation:
                 f"the family {self.plan.family.name} has fewer than {self.plan.n} different tasks "
                 f"(of the kind {exhausted.kind}: {reasons}); give a smaller n"
             )
-        for heir in islice(cycle(heirs), missing):
+        for heir in islice(cycle(nearest or heirs), missing):
             self.wanted[heir] += 1
 
     def _units(self, missing: Mapping[Key, int]) -> Iterator[Unit]:
@@ -303,7 +291,7 @@ class Generation:
             for family in (self.plan.family, self.beyond):
                 waiting = Counter[Wanted]()
                 for (where, wanted), count in missing.items():
-                    is_beyond = wanted.distance == NEW_FAMILY
+                    is_beyond = wanted.rung == NEW_FAMILY
                     if where == split and is_beyond is (family is self.beyond):
                         waiting[wanted] = count
                 while family and (kinds := _take(waiting, family.tasks_per_place)):
@@ -365,10 +353,14 @@ class Generation:
         draw = self.plan.draw(unit.number, unit.split)
         if unit.family.compose:
             return self._compose(draw, unit)
-        work = Work(unit, unit.family.place(draw, unit.site))
+        if unit.family.ask:
+            return self._ask(draw, unit, unit.family.ask)
+        place = unit.family.place(draw, unit.site)
+        work = Work(unit, place)
         for wanted in unit.wanted:
             for _ in range(DRAWS):
-                drafted = draft(draw, unit.family, work.place, wanted, self.plan.asks)
+                # queries have words of the place as it was: what grows is made up, like `reMilan`
+                drafted = draft(draw, unit.family, place, wanted, self.plan.asks)
                 if not (reason := self._try(draw, work, drafted)):
                     break
                 work.dropped.append((wanted.kind, reason))
@@ -402,6 +394,22 @@ class Generation:
             if not reason:
                 break
             work.dropped.append((Wanted(None).kind, str(reason)))
+        return work
+
+    def _ask(self, draw: Draw, unit: Unit, ask: Ask) -> Work:
+        """Draw questions that need no mistakes tried: what they ask for is needed."""
+        work = Work(unit, unit.family.place(draw, unit.site))
+        lengths = cycle([self.plan.hops] if self.plan.hops else USUAL_HOPS)
+        for wanted, hops in zip(unit.wanted, lengths, strict=False):
+            for _ in range(DRAWS):
+                asked = ask(draw, work.place, hops, self.plan.asks)
+                if isinstance(asked, str):
+                    work.dropped.append((wanted.kind, asked))
+                    continue
+                drafted = composed(unit.family, work.place, asked, unit.split)
+                if all(drafted.keys.isdisjoint(other.keys) for other in work.drafts):
+                    work.drafts.append(drafted)
+                    break
         return work
 
     def _try(self, draw: Draw, work: Work, drafted: Draft) -> str:
@@ -478,10 +486,11 @@ class Generation:
             runs = in_envs(factory, factory.tasks, run_gold, self.workers)
         for (work, drafted), run in zip(drafts, runs, strict=True):
             answer = self.plan.family.answer(drafted.gold, run)
-            if answer and not run.faults:
+            right = drafted.question.answer in answer
+            if answer and right and not run.faults:
                 work.answers.append(hashlib.sha256(answer.encode()).hexdigest())
                 continue
-            reason, *_ = (*run.faults, "the gold has no answer")
+            reason, *_ = (*run.faults, "the gold has no answer, or another one")
             work.drafts.remove(drafted)
             work.dropped.append((drafted.question.kind, reason))
 
@@ -507,23 +516,24 @@ class Generation:
 
     def _finish(self) -> None:
         """Write the card, and end the progress."""
-        yields = {}
-        for kind, count in sorted(self.kinds.items()):
-            yields[kind] = round(count / (count + self.dropped[kind].total()), 3)
-        distances = Counter[str]()
-        for task in self.tasks:
-            if "distance" in task:
-                distances[str(task["distance"])] += 1
         card = {
             **self.plan.facts,
             "intercode": __version__,
             "splits": self.splits,
-            "distances": distances,
-            "yields": yields,
+            "distances": self.rungs,
+            "yields": yields(self.kinds, self.dropped),
             "digests": digests(self.folder),
         }
         (self.folder / CARD).write_text(json.dumps(card, indent=2) + "\n", "utf-8")
         (self.folder / PROGRESS).unlink()
+
+
+def yields(tasks: Mapping[str, int], dropped: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
+    """Return the part of the drafts that became tasks, by kind."""
+    parts = {}
+    for kind, count in sorted(tasks.items()):
+        parts[kind] = round(count / (count + sum(dropped.get(kind, {}).values())), 3)
+    return parts
 
 
 def _take(waiting: Counter[Wanted], count: int) -> list[Wanted]:

@@ -13,16 +13,11 @@ from functools import partial
 from itertools import product, repeat
 from typing import Any
 
-from intercode.generate.draws import middle, of_type, without
+from intercode.generate.draws import middle, of_type, read_toml, without
 from intercode.generate.families import Draw, Family, Parameters, Place
 from intercode.generate.ground import Cell, Rows
 
-# fmt: off
-SURNAMES = (
-    "Baker", "Costa", "Dahl", "Ferrer", "Haas", "Ito", "Keller", "Lopez", "Moreau", "Novak",
-    "Okafor", "Patel", "Quist", "Rossi", "Silva", "Tanaka", "Ueda", "Weber", "Young", "Zeman",
-)
-# fmt: on
+SURNAMES = read_toml("words")["surnames"].split()
 CLUBS = ("United", "Rovers", "City", "Athletic")
 CODES = {
     "state": ("paid", "reserved", "returned", "lost"),

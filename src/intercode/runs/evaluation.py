@@ -315,11 +315,11 @@ def _model(agent: Agent, options: RunOptions) -> Model | None:
 
 
 _LABELS = {
-    "hardness": ("hardness", "difficulty"),
-    "data_set": ("db", "db_id"),
-    "distance": ("distance",),
+    "hardness": ("difficulty", "hardness"),
+    "data_set": ("db_id", "db"),
+    "distance": ("distance", "rung"),
 }
-"""The labels of tasks by the fields that may contain them; the first counts."""
+"""The labels of tasks by the fields that may contain them; the last counts."""
 
 
 def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
@@ -330,7 +330,7 @@ def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
         known = {
             task.id: str(task.extra[name])
             for task in tasks
-            for name in reversed(names)
+            for name in names
             if task.extra.get(name) not in (None, "")
         }
         if known:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from intercode.generate.composed.bash import Bash
 from intercode.generate.composed.python import Python
-from intercode.generate.composed.sql import Sql
 from intercode.generate.draws import Draw
 from intercode.generate.families import Family, Parameters, Question
 from intercode.generate.ground import Inputs
@@ -16,20 +14,6 @@ def _inputs(draw: Draw, question: Question, parameters: Parameters) -> Inputs:
 
 
 FAMILIES = (
-    Family(
-        "bash-composed",
-        "bash",
-        "several steps, each known from the last one's result: files, tables, git, archives",
-        compose=lambda trial: Bash(trial()),
-        tasks_per_place=1,
-    ),
-    Family(
-        "sql-composed",
-        "sql",
-        "several steps, each known from the last one's result: filter, join, group, rank",
-        compose=lambda trial: Sql(),
-        tasks_per_place=1,
-    ),
     Family(
         "python-composed",
         "python",

@@ -10,7 +10,6 @@ from datetime import date, timedelta
 from functools import partial
 from operator import itemgetter
 
-from intercode.generate.composed.git import Commit, repository
 from intercode.generate.composition import Entries, Writer, as_lines, text_of
 from intercode.generate.draws import as_text, read_toml, word_lists
 from intercode.generate.families import Draw, Parameters, Place
@@ -58,18 +57,6 @@ def _archive(draw: Draw, place: Place, entries: Entries) -> Parameters:
     return {"path": path}
 
 
-def _commits(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    repo, authors = path_of(draw, place, ".git"), draw.words(WORDS["people"], 2)
-    subject = draw.choice(("Note for", "Step", "After", "Plan for", "Continue at"))
-    commits = []
-    for key, entry in entries.items():
-        message = f"{subject} {key}\n\n{entry.task}\n{entry.next}"
-        commits.append(Commit(draw.choice(authors), message, {}))
-    for path, content in repository(commits).items():
-        place.write(f"{repo}/{path}", content)
-    return {"repo": repo}
-
-
 def _notes(draw: Draw, place: Place, entries: Entries) -> dict[str, str]:
     """Write each instruction to a file whose name says nothing, and return the paths by key."""
     folder, numbers = path_of(draw, place), draw.sample(range(100, 999), len(entries))
@@ -78,13 +65,6 @@ def _notes(draw: Draw, place: Place, entries: Entries) -> dict[str, str]:
         paths[key] = f"{folder}/note-{number}"
         place.write(paths[key], text_of(draw, entries[key]))
     return paths
-
-
-def _link(draw: Draw, place: Place, entries: Entries) -> Parameters:
-    folder = path_of(draw, place)
-    for key, path in _notes(draw, place, entries).items():
-        place.link(f"{folder}/{key}", path)
-    return {"folder": folder}
 
 
 def _labels(draw: Draw) -> tuple[str, str, str]:
@@ -110,9 +90,7 @@ def _rows(draw: Draw, place: Place, entries: Entries, *, endings: str) -> Parame
     return {"path": path, "column": labels[0]}
 
 
-def _text(
-    draw: Draw, place: Place, entries: Entries, *, form: str, endings: str, around: str = "{}"
-) -> Parameters:
+def _text(draw: Draw, place: Place, entries: Entries, *, form: str, endings: str) -> Parameters:
     """A text with an entry for each instruction, in a style that is the same in all entries."""
     code, task, lead = _labels(draw)
     style = {
@@ -138,24 +116,14 @@ def _text(
             **style,
         )
     path = path_of(draw, place, *endings.split())
-    error = draw.choice(("see", "not done yet:", "cannot go on without", "needs"))
-    text = around.replace("ERROR", error).replace("{}", text)
-    place.write(path, text, program="sh" in endings)
+    place.write(path, text)
     return {"path": path, "column": code}
 
 
-_SCRIPT = """#!/bin/sh
-missing() { echo "$0: ERROR $1" >&2; exit 2; }
-case "$1" in
-{}    *) echo "$0: unknown argument $1" >&2; exit 64 ;;
-esac
-"""
 WRITERS: Mapping[str, Writer] = {
     "folder": _folder,
     "packed": partial(_folder, compress=True),
     "archive": _archive,
-    "commits": _commits,
-    "link": _link,
     "table": partial(_rows, endings=".csv .tsv .txt"),
     "records": partial(_rows, endings=".jsonl .ndjson .json"),
     "sections": partial(
@@ -170,5 +138,4 @@ WRITERS: Mapping[str, Writer] = {
     ),
     "headings": partial(_text, form="{mark} {key}\n{text}\n", endings=".md .txt"),
     "index": partial(_text, form="{key}{to}{file}\n", endings=".txt .idx"),
-    "script": partial(_text, form="    {key}) missing {file} ;;\n", endings=".sh", around=_SCRIPT),
 }
