@@ -44,7 +44,7 @@ from intercode.protocol import find_protocol
 from intercode.spaces import Utf8, fingerprint, make_info
 from intercode.submission import INSIDE, is_submission, submitted_word
 from intercode.types import ExecResult, Score, Task, View
-from intercode.user import Conversation, User, has_question, shown_rounds
+from intercode.user import Conversation, User, has_question
 
 _MOVED = {
     "EnvFactory": "intercode.factory:EnvFactory",
@@ -316,15 +316,15 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
         if not (score.success or not remaining or self.is_final(score)):
             feedback = f"{feedback} Submissions left: {remaining}.".strip()
             return self._finish_step(self._note_loss(feedback, info), 0.0, info)
-        earned, whole = conversation.earned, conversation.score_of_episode(score)
-        info["score"], gained = whole, whole.reward - earned
+        earned = conversation.score_of_episode().reward
         following = conversation.end_round(score)
-        if conversation.scores:
-            info["rounds"] = shown_rounds(conversation.scores)
+        info["score"] = conversation.score_of_episode()
+        gained = info["score"].reward - earned
         if following is None:
             return self._finish_step(self._note_loss(feedback, info), gained, info, "submit")
-        observation = self._note_loss(following.message, info)
-        self._task, self._submit_count = self.begin_round(following.task), 0
+        info["outcomes"] = self.outcomes()
+        observation = self._note_loss(f"The user goes on:\n\n{following.query}", info)
+        self._task, self._submit_count = self.begin_round(following), 0
         return self._finish_step(observation, gained, info)
 
     def _note_loss(self, text: str, info: dict[str, Any]) -> str:
@@ -384,7 +384,7 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
         require_agents_fault(death, episode, prove=self._prove_sandbox, replay=self._score_replay)
         info = make_info(None)
         info |= {"score": Score(0.0, False), "ended": "agent_fault", "outcomes": {}}
-        lost = 0.0 - self._conversation.earned  # -0.0 would be shown
+        lost = 0.0 - self._conversation.score_of_episode().reward  # -0.0 would be shown
         return "[the sandbox did not survive this action]", lost, True, False, info
 
     def _prove_sandbox(self) -> None:

@@ -65,8 +65,8 @@ class Task:
 
     @property
     def general(self) -> bool:
-        """Return whether the answer must also hold on variant data."""
-        return bool(self.extra.get("general", False))
+        """Return whether the answer must also hold on variant data; never that of a later round."""
+        return bool(self.extra.get("general", False)) and not self.earlier
 
     @property
     def split(self) -> str | None:

@@ -17,8 +17,8 @@ and costs 1 of the budget; the environment says which words it knows.
 A record with `rounds` has several tasks in one world:
 
     record ──► `rounds_in`: a record for each ──► `join_rounds`: the first task, with the others
-    submit ──► score of the round ──► `goes_on` ──► the next round
-                     └──► `score_of_rounds`: the score of the episode
+    submit ──► score of the round ──► `end_round` ──► the next round
+                     └──► `score_of_episode`
 
 What a round is judged by is a matter of judges (`envs/judged.py`, `envs/judges/outcome.py`).
 
@@ -33,6 +33,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import fsum, inf
+from operator import mul
 from typing import Any, Protocol
 
 from intercode.errors import DataError
@@ -53,15 +54,13 @@ MOST_LETTERS, MOST_COMMAS = 400, 4
 _QUESTION = re.compile(r"ask(?:[ \t]+|:[ \t]*)(?=\S)([^\n]+)")
 _INSIDE = re.compile(r"(?:\A|\n|&&|\|\||[;(`])[ \t]*ask[ \t]+[\"']?\w")
 
-
-_SOLVED, _LAST, _REACHED = "solved", "last", "reached"
 _OF_WORLD = {
     *("id", "split", "setup", "session_start", "image", "cwd", "env", "services", "db", "db_id"),
     *("action_seconds", "memory", "processes", "disk", "preprocess_sql", "assets", "ask_budget"),
     *("rounds", "rounds_rule", "rounds_reward"),
 }
 """Fields that hold for all rounds."""
-_ELSEWHERE = "belongs next to 'rounds'; see docs/environments.md"
+_ROUNDS = ("mean", "reached", "last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,40 +202,35 @@ def rounds_in(record: Any) -> list[Any]:
     `DataError` for fields that are not as described."""
     if not isinstance(record, dict) or not record.get("rounds"):
         return [record]
-    shared = {**record}
+    shared, records = {**record}, []
     rounds = shared.pop("rounds")
     if not isinstance(rounds, list) or not all(isinstance(entry, dict) for entry in rounds):
         raise DataError("field 'rounds' is not a list of objects")
     reward = shared.get("rounds_reward", "mean")
-    if shared.get("rounds_rule", "alive") not in ("alive", "own"):
-        raise DataError("field 'rounds_rule' is neither 'alive' nor 'own'")
-    if reward not in ("mean", _REACHED, _LAST) and not (
-        isinstance(reward, list) and len(reward) == len(rounds) and all(map(is_number, reward))
-    ):
-        raise DataError("field 'rounds_reward' is none of the words, nor a number for each round")
-    records = []
+    has_shares = isinstance(reward, list) and len(reward) == len(rounds)
     for number, entry in enumerate(rounds, start=1):
         posed, changes = {**shared, **entry}, entry.get("changes", [])
-        least = posed.get("go_on", _SOLVED)
-        is_least = isinstance(least, Mapping) or is_number(least)
+        least = posed.get("go_on", 1)
         checks = dict.fromkeys(_OF_WORLD.intersection(entry), False)
-        checks["changes"] = isinstance(changes, list) and {*range(1, number)}.issuperset(changes)
-        checks["go_on"] = is_least or least in ("always", _SOLVED)
+        checks |= {
+            "rounds_rule": posed.get("rounds_rule", "own") in ("alive", "own"),
+            "rounds_reward": all(map(is_number, reward)) if has_shares else reward in _ROUNDS,
+            "go_on": is_number(least) or least in ("always", "solved"),
+            "changes": isinstance(changes, list) and {*range(1, number)}.issuperset(changes),
+        }
         for name, is_right in checks.items():
             if not is_right:
-                raise DataError(f"round {number}: {name!r} has a wrong value or {_ELSEWHERE}")
+                why = "has a wrong value or place; see docs/environments.md"
+                raise DataError(f"round {number}: the field {name!r} {why}")
         records.append(posed)
     return records
 
 
 def join_rounds(tasks: Sequence[Task]) -> Task:
-    """Return the task of the first round, with the tasks of the other rounds. Raises `DataError`
-    for a later round that is marked general."""
+    """Return the task of the first round, with the tasks of the other rounds."""
     first, *others = tasks
     earlier = [first]
     for number, task in enumerate(others, start=2):
-        if task.general:
-            raise DataError(f"round {number}: only a first round can be marked general")
         earlier.append(replace(task, id=f"{first.id}#{number}", earlier=tuple(earlier)))
     return replace(first, rounds=tuple(earlier[1:]))
 
@@ -246,67 +240,20 @@ def golds_of(task: Task) -> list[str]:
     return [*(earlier.gold for earlier in task.earlier), task.gold]
 
 
-def is_alone(task: Task) -> bool:
-    """Return whether a round is judged without what earlier ones asked for."""
-    return task.extra.get("rounds_rule") == "own"
-
-
 def still_alive(task: Task) -> list[Task]:
     """Return the tasks of the earlier rounds that count in this one: neither it nor one between
     changes them."""
+    if task.extra.get("rounds_rule") == "own":
+        return []
     changed = set[int]()
     for later in (*task.earlier, task):
         changed.update(later.extra.get("changes", ()))
-    return [
-        earlier
-        for number, earlier in enumerate(() if is_alone(task) else task.earlier, start=1)
-        if number not in changed
-    ]
+    return [earlier for earlier in task.earlier if len(earlier.earlier) + 1 not in changed]
 
 
 def part_of(task: Task) -> str:
     """Return the name of the part of a score that says whether a round's demand holds."""
     return f"round {len(task.earlier) + 1}"
-
-
-def goes_on(task: Task, score: Score) -> bool:
-    """Return whether the next round begins after this score."""
-    least = task.extra.get("go_on", "always")
-    if isinstance(least, Mapping):
-        return all(score.parts.get(name, -1) >= value for name, value in least.items())
-    if is_number(least):
-        return score.reward >= least
-    return score.success or least != _SOLVED
-
-
-def score_of_rounds(task: Task, scores: Sequence[Score], count: int) -> Score:
-    """Return the score of an episode that ends after rounds with these scores, of `count` rounds.
-    `task` is that of any round."""
-    if not scores:
-        return Score(0.0, False)
-    last, how = scores[-1], task.extra.get("rounds_reward", "mean")
-    solved = [last.success] if how == _LAST else [score.success for score in scores]
-    success = len(scores) == count and all(solved)
-    reward = fsum(score.reward for score in scores)
-    if how == _LAST:
-        reward = last.reward
-    elif isinstance(how, list):
-        reward = fsum(share for share, is_solved in zip(how, solved, strict=False) if is_solved)
-    else:
-        reward /= len(scores) if how == _REACHED else count
-    return replace(last, reward=reward, success=success)
-
-
-def shown_rounds(scores: Sequence[Score]) -> list[dict[str, Any]]:
-    """Return the rounds that have ended, for readers. `demands` say by round whether the demands
-    hold that are alive."""
-    rows = []
-    for number, score in enumerate(scores, start=1):
-        parts = {f"round {number}": float(score.success), **score.parts}
-        demands = {name: parts[name] == 1 for name in parts if name.startswith("round ")}
-        row = {"round": number, "reward": score.reward, "success": score.success}
-        rows.append({**row, "rule": score.rule, "demands": demands})
-    return rows
 
 
 # -- a conversation --------------------------------------------------------------------------------
@@ -319,14 +266,6 @@ class Reply:
 
     text: str
     asked: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NextRound:
-    """The round after a submission: its task, and the message that poses the task."""
-
-    task: Task
-    message: str
 
 
 class Conversation:
@@ -352,7 +291,7 @@ class Conversation:
         self.ahead = task.rounds
         """The tasks of the rounds to come."""
         self.scores: tuple[Score, ...] = ()
-        """The scores of the rounds that have ended, if there are several rounds."""
+        """The scores of the rounds that have ended."""
         self._count = 1 + len(task.rounds)
 
     @property
@@ -408,29 +347,43 @@ class Conversation:
     def _budget_note(self) -> str:
         return "" if self._budget == inf else f"\n[{self._budget:g} of the budget left]"
 
-    @property
-    def earned(self) -> float:
-        """The reward of the episode if it ends without a further submission."""
-        return score_of_rounds(self._task, self.scores, self._count).reward
-
-    def end_round(self, score: Score) -> NextRound | None:
-        """End the round with this score, and begin the next one if it leads to one."""
-        if self._count > 1:
-            self.scores += (score,)
-        if not (self.ahead and goes_on(self._task, score)):
+    def end_round(self, score: Score) -> Task | None:
+        """End the round with this score. Return the task of the next one, if it leads to one."""
+        self.scores += (score,)
+        least = self._task.extra.get("go_on", "always")
+        if is_number(least):
+            goes_on = score.reward >= least
+        else:
+            goes_on = score.success or least == "always"
+        if not (self.ahead and goes_on):
             return None
-        solved = "Solved. " if self._task.extra.get("go_on") == "solved" else ""
         self._task, self.ahead = self.ahead[0], self.ahead[1:]
         self._facets = facets_of(self._task.extra)
-        return NextRound(self._task, f"{solved}The user goes on:\n\n{self._task.query}")
+        return self._task
 
-    def score_of_episode(self, score: Score) -> Score:
-        """Return the score of the episode if the present round ends with this score, and no other
-        begins."""
-        if self._count == 1:
-            return score
-        return score_of_rounds(self._task, (*self.scores, score), self._count)
+    def score_of_episode(self, *present: Score) -> Score:
+        """Return the score of the episode if no other round ends, but for the present one with this
+        score."""
+        scores, how = (*self.scores, *present), self._task.extra.get("rounds_reward", "mean")
+        if not scores:
+            return Score(0.0, False)
+        counted = scores[-1:] if how == "last" else scores
+        shares = [1 / (self._count if how == "mean" else len(counted))] * len(counted)
+        if isinstance(how, list):
+            shares = how
+        rewards = [score.reward for score in counted]
+        success = len(scores) == self._count and all(score.success for score in counted)
+        return replace(scores[-1], reward=fsum(map(mul, shares, rewards)), success=success)
 
-    def of_episode(self, reward: float) -> float:
-        """Return the reward of the episode if it ends with this reward of its round."""
-        return self.score_of_episode(Score(reward, reward == 1)).reward
+    def shown_rounds(self) -> list[dict[str, Any]]:
+        """Return the rounds that have ended, for readers; none if there is one only. `demands` say
+        by round whether the demands hold that are alive."""
+        rows = []
+        for number, score in enumerate(self.scores if self._count > 1 else (), start=1):
+            demands = {f"round {number}": score.success}
+            for name, part in score.parts.items():
+                if name.startswith("round "):
+                    demands[name] = part == 1
+            row = {"round": number, "reward": score.reward, "success": score.success}
+            rows.append({**row, "rule": score.rule, "demands": demands})
+        return rows

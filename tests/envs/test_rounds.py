@@ -69,13 +69,13 @@ def played(env: Any, *rounds: str, task: int = 0) -> tuple[list[bool], dict[str,
         info = env.step("submit")[4]
         if "ended" in info:
             break
-    return [row["success"] for row in info["rounds"]], info
+    return [row["success"] for row in info["outcomes"]["rounds"]], info
 
 
 def demands(info: dict[str, Any]) -> list[str]:
     """Return, for each round, the numbers of the demands that do not hold."""
     broken = []
-    for row in info["rounds"]:
+    for row in info["outcomes"]["rounds"]:
         names = [name for name, holds in row["demands"].items() if not holds]
         broken.append("".join(sorted(name.removeprefix("round ") for name in names)))
     return broken
@@ -98,8 +98,9 @@ WAYS: list[tuple[Sequence[str], str, Sequence[str]]] = [
     # round 2 alone is done last
     ([GOLDS[0], "", GOLDS[2], f"{GOLDS[1]}; {GOLDS[3]}"], "1001", ["", "2", "2", ""]),
     # an untouched file is deleted
-    ([f"{GOLDS[0]}; rm /srv/app/keep", *GOLDS[1:]], "0111", ["1", "", "", ""]),
-    ([GOLDS[0], GOLDS[1], f"{GOLDS[2]}; rm /srv/app/keep", GOLDS[3]], "1101", ["", "", "", ""]),
+    ([f"{GOLDS[0]}; rm /srv/app/keep", *GOLDS[1:]], "0000", ["1", "", "", "4"]),
+    ([f"{GOLDS[0]}; rm /srv/app/keep", f"{GOLDS[1]}; echo x >/srv/app/keep", *GOLDS[2:]], "0111",
+     ["1", "", "", ""]),
     ([GOLDS[0], GOLDS[1], GOLDS[2], "echo 4"], "1110", ["", "", "", "4"]),
 ]  # fmt: skip
 
@@ -113,21 +114,6 @@ def test_all_demands_that_are_alive_count_and_nothing_else_may_change(make: Make
         score = info["score"]
         assert score.reward == expected.count("1") / 4, actions
         assert score.success is (expected == "1111"), actions
-
-
-def test_the_rule_own_asks_for_the_round_alone(make: Make) -> None:
-    env = make({**CONF, "rounds_rule": "own"})
-    touched = "touch /srv/app/stray"
-    for actions, expected in (
-        (GOLDS, "1111"),
-        ([f"{GOLDS[0]}; {touched}", *GOLDS[1:]], "0111"),
-        ([GOLDS[0], GOLDS[1], f"{GOLDS[2]}; {touched}", GOLDS[3]], "1101"),
-        ([GOLDS[0], GOLDS[1], GOLDS[2], f"{GOLDS[3]}; rm /srv/app/port"], "1110"),
-        # the last round only asks a question
-        ([GOLDS[0], GOLDS[1], "", GOLDS[3]], "1101"),
-    ):
-        solved, _ = played(env, *actions)
-        assert "".join(str(int(success)) for success in solved) == expected, actions
 
 
 def test_an_alternative_that_was_matched_is_what_later_golds_act_on(make: Make) -> None:
@@ -271,8 +257,6 @@ def test_what_leads_to_the_next_round_and_what_it_earns(make: Make) -> None:
         ({"go_on": "solved"}, two_wrong, 2, 0.25, False),
         ({"go_on": "solved"}, right, 4, 1.0, True),
         ({"go_on": 0.5}, two_wrong, 2, 0.25, False),
-        ({"go_on": {"files": 1}}, two_wrong, 2, 0.25, False),
-        ({"go_on": {"answer": 1}}, [f"{GOLDS[0]}; rm /srv/app/keep", *right[1:]], 4, 0.75, False),
         ({"rounds_reward": "reached", "go_on": "solved"}, two_wrong, 2, 0.5, False),
         ({"rounds_reward": "last"}, two_wrong, 4, 0.0, False),
         ({"rounds_reward": "last"}, ["", *late], 4, 1.0, True),
@@ -291,7 +275,7 @@ def test_what_leads_to_the_next_round_and_what_it_earns(make: Make) -> None:
                 break
             assert "The user goes on:\n\n" in observation
         assert ended
-        assert len(info["rounds"]) == rounds, fields
+        assert len(info["outcomes"]["rounds"]) == rounds, fields
         assert (info["score"].reward, info["score"].success) == (reward, success), fields
         assert earned == pytest.approx(reward), fields
         episode = play(env, env.tasks[0], _acting(actions), None, BudgetTracker())
@@ -348,23 +332,19 @@ def test_values_and_forks_work_in_a_later_round(make: Make) -> None:
 
 def test_check_names_the_round(make: Make) -> None:
     late = {**CONF["rounds"][2], "gold": "cat /srv/app/lost"}
-    early = {**CONF["rounds"][2], "changes": []}
     idle = {**CONF["rounds"][3], "query": "Print nothing.", "gold": "true"}
     first, second, third, fourth = CONF["rounds"]
     records = [
         {**CONF, "id": "sound"},
         {**CONF, "id": "fails", "rounds": [first, second, late, fourth]},
-        {**CONF, "id": "undeclared", "rounds": [first, second, early, fourth]},
         {**CONF, "id": "idle", "rounds": [first, second, third, idle]},
     ]
     env = make(*records)
     report = check(lambda: make(*records), env.tasks)
     whys = [(row["task"], row["why"]) for row in (*report["broken"], *report["suspicious"])]
     told = {id: " | ".join(why for task, why in whys if task == id) for id in ("sound", "fails")}
-    assert report["gold_ok"] == 3
+    assert report["gold_ok"] == 2
     assert "round 3: gold ends with status 1" in told["fails"]
-    expected = "round 3: the gold changes what round 1 asked for, which `changes` omits"
-    assert ("undeclared", expected) in whys
     assert ("idle", "round 4 succeeds without its gold") in whys
     assert not any("without its gold" in why for task, why in whys if task == "sound")
 
@@ -375,17 +355,13 @@ def test_mistakes_are_the_datas_fault(make: Make) -> None:
         ({"rounds": {"query": "q"}}, "not a list of objects"),
         (
             {"rounds": [first, {**second, "image": "x"}]},
-            "round 2: 'image' has a wrong value or belongs",
+            "round 2: the field 'image' has a wrong value or place",
         ),
-        ({"rounds": [first, {**second, "changes": [2]}]}, "round 2: 'changes'"),
-        ({"rounds": [first, {**second, "go_on": "maybe"}]}, "round 2: 'go_on'"),
+        ({"rounds": [first, {**second, "changes": [2]}]}, "round 2: the field 'changes'"),
+        ({"rounds": [first, {**second, "go_on": "maybe"}]}, "round 2: the field 'go_on'"),
         ({"rounds": [first, {"query": "And?"}]}, "field 'gold' is missing"),
-        ({"rounds": [first, {**second, "general": True}]}, "only a first round"),
-        ({"rounds_rule": "mine"}, "field 'rounds_rule'"),
-        ({"rounds_reward": [1, 2]}, "field 'rounds_reward'"),
+        ({"rounds_rule": "mine"}, "the field 'rounds_rule'"),
+        ({"rounds_reward": [1, 2]}, "the field 'rounds_reward'"),
     ):
         with pytest.raises(DataError, match=why):
             make({**CONF, **fields})
-    mixed = {**CONF, "rounds": [first, {**second, "verify": "true\n"}]}
-    with pytest.raises(DataError, match="needs the `rounds_rule` own"):
-        make(mixed).reset(options={"task": 0})

@@ -72,7 +72,7 @@ def test_each_step_has_its_own_tests_and_min_reward_ends_the_task(tmp_path: Path
         ({}, acting(["true", TWO]), 0.625, [0.25, 1.0]),
         ({"strategy": "final"}, acting(["true", TWO]), 1.0, [0.25, 1.0]),
         ({"first": "min_reward = 0.5"}, acting(["true", TWO]), 0.25, [0.25]),
-        ({"first": "min_reward = { reward = 0.2 }"}, acting([ONE, ONE]), 0.5, [1.0, 0.0]),
+        ({"first": "min_reward = 0.2"}, acting([ONE, ONE]), 0.5, [1.0, 0.0]),
     ):
         write_task(tmp_path / "two", **fields)  # type: ignore[arg-type]
         episode = played(tmp_path, agent)
@@ -93,5 +93,6 @@ def test_steps_are_read_and_those_that_need_more_are_left_out(tmp_path: Path) ->
         "Each line only once now.\n",
     )
     assert (task.extra["verify_seconds"], second.extra["verify_seconds"]) == (600.0, 30.0)
-    assert second.extra["verify"] == ["two/tests", "two/steps/two/tests"]
+    assert second.extra["verify"] == "two/steps/two/tests"
+    assert second.extra["verify_files"] == ["two/tests"]
     assert [str(issue) for _, issue in factory.left_out] == ["a step brings files (workdir)"]

@@ -30,12 +30,11 @@ def command_line(
     def strategy(task: Task, protocol: str) -> StrategySteps:
         if protocol != SUBMIT:
             raise UsageError("a command-line agent has no turns to score: use --protocol submit")
-        takes_answer, asked = bool(task.extra.get(TAKES_ANSWER)), list[str]()
+        takes_answer = bool(task.extra.get(TAKES_ANSWER))
         for posed in (task, *task.rounds):
-            query, resumed = posed.query, _RESUME.sub(r"\1" if asked else "", command)
-            if asked and resumed == command:
+            query, asked = posed.query, [earlier.query for earlier in posed.earlier]
+            if asked and not _RESUME.search(command):
                 query = _AGAIN.format(earlier="\n\n".join(asked), query=query)
-            asked.append(posed.query)
             takes_word = takes_answer or "gold_is" in posed.extra
             how = "submit 'ANSWER'" if takes_word else "submit"
             ending = f"When the work is done, run the shell command `{how}`."
@@ -43,15 +42,15 @@ def command_line(
                 how = "submit 'COMMAND'"
                 ending = "Answer with one shell command that does it, also on other data: run "
                 ending += f"`{how}`."
-            request = Launch(resumed, f"{query}\n\n{ending}", turns, variables or {}, how)
+            program = _RESUME.sub(r"\1" if asked else "", command)
+            request = Launch(program, f"{query}\n\n{ending}", turns, variables or {}, how)
             launched: Launched = yield request
-            answer, action = launched.submission, SUBMIT
+            answer, action, forced = launched.submission, SUBMIT, launched.ended
             if takes_word:
                 action = submitting(answer, WORD, takes_answer=takes_answer)
             elif posed.general and answer:
                 yield Act(answer, own_turn=True)
-            goes_on = launched.ended == "stopped" and len(asked) <= len(task.rounds)
-            is_forced = answer is None and not goes_on
-            yield Act(action, own_turn=True, forced=is_forced and launched.ended)
+            goes_on = forced == "stopped" and len(asked) < len(task.rounds)
+            yield Act(action, own_turn=True, forced=answer is None and not goes_on and forced)
 
     return strategy

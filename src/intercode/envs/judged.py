@@ -14,11 +14,12 @@ from typing import Any, Generic, Self
 
 from intercode.env import InterCodeEnv, single_thread
 from intercode.envs.judges import Attempt, Judge, Ruling, W
-from intercode.errors import DataError, SandboxDied, is_inside
+from intercode.envs.judges.outcome import OutcomeJudge
+from intercode.errors import SandboxDied, is_inside
 from intercode.hooks import NO_VALUE
 from intercode.plugins import call_plugin
 from intercode.types import ExecResult, GoldRun, Score, Task, TaskIssue
-from intercode.user import is_alone, part_of, still_alive
+from intercode.user import part_of, still_alive
 
 
 class JudgedEnv(InterCodeEnv, Generic[W]):
@@ -31,7 +32,6 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
     """The turn after which the state was scored, and its value."""
     _no_value: str | None = None
     """The answer of `no_value` in this round, once it was asked."""
-    _since: Any = None
 
     def kind_of(self, task: Task) -> str:
         """Return the kind of judge that decides about a task, a key of `judges`."""
@@ -47,18 +47,12 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
     @property
     def attempt(self) -> Attempt:
         """The agent's work in this episode so far."""
-        return Attempt(self.task, self._executed, self._word, self._seen, since=self._since)
+        return Attempt(self.task, self._executed, self._word, self._seen)
 
     def start_episode(self, task: Task) -> None:
         self._ruling = self._valued = self._no_value = None
-        posed = (task, *self._conversation.ahead)
-        if len(set(map(self.kind_of, posed))) > 1 and not is_alone(task):
-            raise DataError(
-                f"task {task.id}: some rounds have tests and some a gold alone, which needs the "
-                "`rounds_rule` own"
-            )
-        for asked in posed:
-            self.judge_of(asked).before(self.world, asked)
+        for posed in (task, *self._conversation.ahead):
+            self.judge_of(posed).before(self.world, posed)
         self.world.start(task)
 
     def execute(self, action: str) -> ExecResult:
@@ -78,14 +72,16 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         return self._ruling.score
 
     def _rule(self) -> Ruling:
-        """Ask the judge of this round and, if its tests must go on to pass, those of the earlier
-        rounds that are alive."""
+        """Ask the judge of this round, and those of the earlier rounds that are alive. Outcomes of
+        earlier rounds are in the outcome of this one."""
         attempt = self.attempt
-        judge, task = self.judge_of(attempt.task), attempt.task
-        ruling = call_plugin(judge.rule, Ruling, self.world, attempt)
-        parts = {part_of(task): float(ruling.score.success)}
-        for earlier in still_alive(task) if judge.lasting else ():
-            again = self.judge_of(earlier).rule(self.world, replace(attempt, task=earlier, word=""))
+        ruling = call_plugin(self.judge_of(attempt.task).rule, Ruling, self.world, attempt)
+        parts = {part_of(attempt.task): float(ruling.score.success)}
+        for earlier in still_alive(attempt.task):
+            judge = self.judge_of(earlier)
+            if isinstance(judge, OutcomeJudge):
+                continue
+            again = judge.rule(self.world, replace(attempt, task=earlier, word=""))
             parts[part_of(earlier)] = float(again.score.success)
             if ruling.score.success:
                 ruling = replace(again, session_lost=ruling.session_lost)
@@ -94,13 +90,12 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         return replace(ruling, score=replace(ruling.score, parts={**ruling.score.parts, **parts}))
 
     def begin_round(self, task: Task) -> Task:
-        matched = self._ruling.gold if self._ruling else ""
-        last = replace(self.task, rounds=(), gold=matched or self.task.gold)
-        task = replace(task, earlier=(*self.task.earlier, last))
+        """Return the task, after the rounds with those golds that the agent matched."""
+        last = self.task
+        if self._ruling and self._ruling.gold:
+            last = replace(last, gold=self._ruling.gold)
         self._ruling = self._valued = self._no_value = None
-        attempt = replace(self.attempt, task=task, peek=True)
-        self._since = self.judge_of(task).look(self.world, attempt)
-        return task
+        return replace(task, earlier=(*self.task.earlier, last))
 
     @property
     def no_value(self) -> str:
@@ -123,7 +118,7 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
             with suppress(SandboxDied):
                 attempt = replace(self.attempt, word="", peek=True)
                 reward = self.judge_of(self.task).value(self.world, attempt)
-                value = self._conversation.of_episode(reward)
+                value = self._conversation.score_of_episode(Score(reward, False)).reward
             self._valued = self.turn, value
         return self._valued[1]
 
@@ -135,6 +130,8 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
                 shown.setdefault("rule", rule)
         files = self.world.files()
         logs = files.services.logs() if files else {}
+        if rounds := self._conversation.shown_rounds():
+            shown = {**shown, "rounds": rounds}
         return {**shown, "services": logs} if logs else shown
 
     def run_gold(self, task: Task) -> GoldRun:

@@ -180,16 +180,12 @@ def read_verifier(task: Task, folder: Path) -> Verifier | None:
     with _field(task, "verify_files"):
         for path in record.get("verify_files") or ():
             files |= read_files(folder / path, folder)
-        if SCRIPT in files:
-            raise DataError(
-                f"{SCRIPT} is the name of the script in 'verify'; give that file another name"
-            )
+            if Path(path).name == SCRIPT:
+                raise DataError(
+                    f"{SCRIPT} is the name of the script in 'verify'; give that file another name"
+                )
     with _field(task, "verify"):
-        verify = record["verify"]
-        for layer in verify if isinstance(verify, list) else [verify]:
-            files |= _read_script(layer, folder)
-        if SCRIPT not in files:
-            raise DataError(f"{verify} contains no {SCRIPT}")
+        files |= _read_script(str(record["verify"]), folder)
     script, mode = files[SCRIPT]
     if script.count(b"\r\n") == script.count(b"\n"):  # written on Windows
         files[SCRIPT] = script.replace(b"\r\n", b"\n"), mode
@@ -229,12 +225,9 @@ def _read_script(verify: str, folder: Path) -> dict[str, tuple[bytes, int]]:
     files = read_files(path, folder)
     if present(path) == "file":
         return {SCRIPT: (files[path.name][0], 0o755)}
+    if SCRIPT not in files:
+        raise DataError(f"{path} contains no {SCRIPT}")
     return files
-
-
-def _are_texts(value: Any) -> bool:
-    is_list = isinstance(value, list)
-    return is_list and all(isinstance(text, str) and text.strip() for text in value)
 
 
 def _is_path(value: object) -> bool:
@@ -253,10 +246,15 @@ def _is_positive(value: object) -> bool:
 
 _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "verify": (
-        "a path next to the task file, a list of such, or a Bash script",
-        lambda value: _are_texts(value if isinstance(value, list) else [value]),
+        "a path next to the task file, or a Bash script",
+        lambda value: isinstance(value, str) and bool(value.strip()),
     ),
-    "verify_files": ("a list of paths next to the task file", _are_texts),
+    "verify_files": (
+        "a list of paths next to the task file",
+        lambda value: (
+            isinstance(value, list) and all(isinstance(path, str) and path for path in value)
+        ),
+    ),
     "verify_seconds": ("a positive number", _is_positive),
     "verify_memory": (
         "a whole number of MiB",
@@ -298,18 +296,18 @@ def read_verifiers(
 ) -> tuple[list[Task], dict[str, Verifier], list[tuple[Task, TaskIssue]]]:
     """Return the tasks whose tests can be read, their verifiers by id, and the other tasks, which
     are named in warnings. Raises `DataError` if there are only such tasks."""
-    by_round = dict[str, Verifier | None]()
+    verifiers = dict[str, Verifier | None]()
 
     def read(task: Task) -> str:
         for posed in (task, *task.rounds):
-            by_round[posed.id] = read_verifier(posed, folder)
+            verifiers[posed.id] = read_verifier(posed, folder)
         return task.id
 
     readable = set(read_entries(tasks, read))
     issue = TaskIssue("its tests cannot be read", "no_tests")
     return (
         [task for task in tasks if task.id in readable],
-        {id: verifier for id, verifier in by_round.items() if verifier},
+        {id: verifier for id, verifier in verifiers.items() if verifier},
         [(task, issue) for task in tasks if task.id not in readable],
     )
 

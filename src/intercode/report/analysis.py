@@ -19,7 +19,7 @@ one query contains the other.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
@@ -36,10 +36,10 @@ from intercode.report.summary import (
     Z95,
     Config,
     column,
+    figures,
     grouped,
     groups,
     hardness_order,
-    interval,
     mean,
     ratio,
     scored_of,
@@ -59,7 +59,6 @@ from intercode.report.turns import (
     is_refused,
     is_submission,
     limits_hit,
-    rounds_of,
     solving_turn,
     task_order,
 )
@@ -139,31 +138,24 @@ def by_turn(scored: Sequence[Episode]) -> list[Record]:
     return rows
 
 
-def by_round(scored: Sequence[Episode]) -> list[Record]:
-    """Return for each round of tasks with several: the episodes whose round ended, the share that
-    solved it, and the regressions: of the demands that held when the round before ended and are
-    still alive (`held`), those that no longer hold (`broken`)."""
-    ended: dict[int, list[Episode]] = {}
-    demands: dict[int, list[bool]] = {}
+def by_round(scored: Sequence[Episode]) -> dict[str, Record]:
+    """Return for each round of tasks with several: the figures of the episodes whose round ended,
+    and the regressions: of the demands that held when the round before ended and are still alive
+    (`held`), the number of those that no longer hold (`broken`)."""
+    ended: dict[str, list[Episode]] = {}
+    demands = defaultdict[str, list[bool]](list)
     for episode in scored:
         before: Mapping[str, bool] = {}
-        for row in rounds_of(episode):
-            ended.setdefault(row["round"], []).append(replace(episode, success=row["success"]))
-            now = row["demands"]
-            holds = [now[number] for number, held in before.items() if held and number in now]
-            demands.setdefault(row["round"], []).extend(holds)
+        for row in episode.outcomes.get("rounds", ()):
+            label, now = str(row["round"]), row["demands"]
+            ended.setdefault(label, []).append(replace(episode, success=row["success"]))
+            demands[label] += [now[name] for name in now if before.get(name)]
             before = now
-    return [
-        {
-            "round": number,
-            "episodes": len(episodes),
-            "success_rate": mean(column(episodes, "success")),
-            "ci95": interval(episodes),
-            "held": len(demands[number]),
-            "broken": demands[number].count(False),
-        }
-        for number, episodes in sorted(ended.items())
-    ]
+    rows = {}
+    for label, episodes in ended.items():
+        held = demands[label]
+        rows[label] = {**figures(episodes), "held": len(held), "broken": held.count(False)}
+    return rows
 
 
 def actions(scored: Sequence[Episode], language: Language) -> Record:

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from intercode.agents.code import split_reasoning
 from intercode.report.text import count_of, one_line
-from intercode.report.turns import code_turns, is_cut_off, is_error, is_submission, rounds_of
+from intercode.report.turns import code_turns, is_cut_off, is_error, is_submission
 from intercode.runs.store import kept_messages
 from intercode.types import Episode, Message, Turn, reasoning_of
 
@@ -153,27 +153,20 @@ def last_action(episode: Episode) -> str:
 def steps(episode: Episode) -> list[ShownTurn]:
     """Return the turns of an episode as steps."""
     shown = list[ShownTurn]()
-    rounds = [*rounds_of(episode)]
-    chapter = _chapter(rounds)
+    chapters = map(_chapter, episode.outcomes.get("rounds", ()))
+    chapter = next(chapters, "")
     for turn, repeated in zip(episode.turns, kept_messages(episode.turns), strict=True):
         solved = episode.success and turn.score in (None, episode.reward)
         shown.append(ShownTurn(len(shown) + 1, turn, repeated, solved, chapter))
         chapter = ""
-        if rounds and is_submission(turn) and turn.score is not None:
-            del rounds[0]
-            chapter = _chapter(rounds)
+        if is_submission(turn) and turn.score is not None:
+            chapter = next(chapters, "")
     return shown
 
 
-def _chapter(rounds: Sequence[Mapping[str, Any]]) -> str:
-    """Return the heading of the first of these rounds."""
-    if not rounds:
-        return ""
-    row = rounds[0]
-    broken = ", ".join(str(name) for name, holds in row["demands"].items() if not holds)
-    return f"Round {row['round']}: reward {row.get('reward')}" + f"; broken: {broken}" * bool(
-        broken
-    )
+def _chapter(row: Mapping[str, Any]) -> str:
+    unmet = ", ".join(name for name, holds in row["demands"].items() if not holds)
+    return f"Round {row['round']}: reward {row['reward']:.3g}; unmet demands: {unmet or 'none'}"
 
 
 def content_of(message: Message) -> str:
@@ -278,8 +271,7 @@ def verdict(episode: Episode) -> EpisodeVerdict:
     if not (isinstance(program, Mapping) and "cpu_seconds" in program):
         program = {}
     notes = list(_notes(episode, state, outcomes, program))
-    if rounds_of(episode):
-        del outcomes["rounds"]
+    outcomes.pop("rounds", None)
     blocks = list(_blocks(outcomes, failed, where))
     for name, text in program.items():
         if text and name in ("stdout", "stderr"):

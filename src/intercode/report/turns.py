@@ -16,9 +16,9 @@ The kinds come from the action's text, by the rules of its language (`Language.k
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, get_args
+from typing import get_args
 
 from intercode.agents.base import SUBMIT
 from intercode.language import Kind, Language
@@ -118,13 +118,3 @@ def solving_turn(episode: Episode) -> int | None:
         if turn.score == episode.reward:
             return number
     return len(turns)
-
-
-def rounds_of(episode: Episode) -> Sequence[Mapping[str, Any]]:
-    """Return the rounds that have ended, as `user.shown_rounds` describes them; none if the
-    episode has one round, or outcomes of another form."""
-    rows = episode.outcomes.get("rounds")
-    try:
-        return [row for row in rows if row["round"] and row["demands"].items()]  # type: ignore
-    except (TypeError, LookupError, AttributeError):
-        return []

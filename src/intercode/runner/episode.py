@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,15 +47,15 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass
 class _Result:
-    """The result of an episode so far: its best score (with `rounds` the last one), why it ended,
-    and the outcomes of its last step. `program` are the facts of a program that played. `scored`:
-    it has a reward."""
+    """The result of an episode so far: its best score (the last one of `pays`), why it ended, and
+    the outcomes of its last step. `program` are the facts of a program that played. `scored`: it
+    has a reward."""
 
+    pays: bool
     score: Score = UNSCORED
     ended: Ended | None = None
     outcomes: Mapping[str, Any] = field(default_factory=dict)
     program: Mapping[str, Any] = field(default_factory=dict)
-    rounds: Sequence[Mapping[str, Any]] = ()
     scored: bool = True
 
     def add(self, step: Step, forced: bool | Ended) -> None:
@@ -63,9 +63,8 @@ class _Result:
         True if its turns are used up."""
         info = step.info or {}
         score, outcomes = info.get("score"), info.get("outcomes")
-        self.rounds = info.get("rounds", self.rounds)
-        is_best = self.score is UNSCORED or "rounds" in info
-        if score is not None and (is_best or score.reward > self.score.reward):
+        counts = self.pays or self.score is UNSCORED
+        if score is not None and (counts or score.reward > self.score.reward):
             self.score = score
         self.outcomes = {}
         if isinstance(outcomes, Mapping):
@@ -124,7 +123,7 @@ def play(
     no_value = ""
     if values:
         no_value = str(getattr(env, "no_value", "" if hasattr(env, "value") else NO_VALUE))
-    result = _Result()
+    result = _Result(pays)
     answer: Answer = None
     with (
         EnvForks(env, strategy_name(strategy)) as forks,
@@ -165,8 +164,6 @@ def play(
         score = UNSCORED
     if result.program:
         outcomes["program"] = result.program
-    if result.rounds:
-        outcomes["rounds"] = result.rounds
     return Episode(
         task.id,
         query,
@@ -209,9 +206,7 @@ def _launch(
     over_budget: Callable[[], bool],
 ) -> Launched:
     before = counted = len(log)
-    if most := tracker.limits.turns:
-        acted = sum(turn.acted for turn in log)
-        request = replace(request, turns=min(request.turns, most - acted))
+    request = replace(request, turns=request.turns - sum(turn.acted for turn in log))
     is_full: Any = getattr(model, "is_full", None)
 
     def stop() -> str | None:

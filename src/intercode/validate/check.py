@@ -28,7 +28,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
 from queue import SimpleQueue
 from typing import Any
@@ -117,13 +116,13 @@ def check(
 
 def count_steps(tasks: Sequence[Task], owner: type[InterCodeEnv]) -> int:
     """Return how often `check` calls `on_task`: five times for each task, three times for each
-    alternative gold, and once for each hack, each `unclarified` and each of several rounds."""
+    alternative gold, and once for each hack, each `unclarified` and each later round."""
     alternatives = sum(len(task.golds) - 1 for task in tasks)
     return (
         5 * len(tasks)
         + 3 * alternatives
         + len(_guessed(tasks))
-        + sum(1 + len(task.rounds) for task in tasks if task.rounds)
+        + sum(len(task.rounds) for task in tasks)
         + sum(len(owner.hacks(task, in_process=False)) for task in tasks)
     )
 
@@ -208,13 +207,6 @@ def _gold_of(others: Mapping[str, Task]) -> Strategy:
     return strategy
 
 
-def _all_golds_but(left_out: int, task: Task, protocol: str) -> StrategySteps:
-    """Play the golds of all rounds but one."""
-    for number, posed in enumerate((task, *task.rounds), start=1):
-        agent = noop if number == left_out else gold
-        yield from agent(replace(posed, rounds=()), protocol)
-
-
 def in_envs(
     make_env: Callable[[], InterCodeEnv],
     tasks: Sequence[Task],
@@ -297,15 +289,20 @@ class _Checks:
         return succeeding, differing
 
     def skip_rounds(self, tasks: Sequence[Task]) -> None:
-        """Note the rounds that succeed if their golds alone are left out."""
-        most = max((len(task.rounds) for task in tasks), default=0)
-        for left_out in range(1, most + 2) if most else ():
-            several = [task for task in tasks if task.rounds and left_out <= len(task.rounds) + 1]
-            episodes = self.play(partial(_all_golds_but, left_out), several)
-            for task in several:
-                rows = episodes[task.id].outcomes.get("rounds", ())
-                if any(row["success"] for row in rows[left_out - 1 : left_out]):
-                    self.note(task, f"round {left_out} succeeds without its gold", "noop_solves")
+        """Note the later rounds that succeed if their golds alone are left out."""
+        for place in range(max((len(task.rounds) for task in tasks), default=0)):
+            shortened = {}
+            for task in tasks:
+                rounds = [*task.rounds]
+                if place < len(rounds):
+                    rounds[place] = replace(rounds[place], gold="")
+                    shortened[task.id] = replace(task, rounds=tuple(rounds))
+            episodes = self.play(_gold_of(shortened), [*shortened.values()])
+            for id, task in shortened.items():
+                for row in episodes[id].outcomes.get("rounds", ())[place + 1 : place + 2]:
+                    if row["success"]:
+                        why = f"round {place + 2} succeeds without its gold"
+                        self.note(task, why, "noop_solves")
 
     def play_hacks(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from difflib import unified_diff
@@ -20,7 +20,7 @@ from intercode.envs.workspace import GoldOutcome, Workspace, execute_gold
 from intercode.errors import DataError, UsageError
 from intercode.submission import answer_in
 from intercode.types import Change, GoldRun, Outcome, Score, Task, TaskIssue, shorten_text
-from intercode.user import golds_of, is_alone
+from intercode.user import golds_of
 
 BashComparison = Comparison[BashWorld, Outcome, GoldOutcome]
 _UNFINISHED = (127, -9, 128 + 9)
@@ -128,37 +128,12 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
             return bash_exact(agent, gold.outcome, replace(task, gold=gold.command))
         return call_reward(self._reward, agent, gold.outcome, task)
 
-    def of_round(
-        self, agent: Outcome, golds: Sequence[GoldOutcome], task: Task, since: Outcome
-    ) -> tuple[Outcome, GoldOutcome]:
-        """Leave out the paths that no gold changes and that are as when the round began; under the
-        rule `own`, also those that only golds of earlier rounds change."""
-        *earlier, last = golds
-        if not earlier:
-            return agent, last
-        gold, named = last.outcome, set[str]()
-        judged = set(different_paths(gold.changes, earlier[-1].outcome.changes, task))
-        for outcome in () if is_alone(task) else earlier:
-            named.update(outcome.outcome.changes)
-        for path in different_paths(agent.changes, gold.changes, task):
-            if path in named or agent.changes.get(path) != since.changes.get(path):
-                judged.add(path)
-        gold, agent = (
-            replace(
-                side, changes={path: side.changes[path] for path in judged & side.changes.keys()}
-            )
-            for side in (gold, agent)
-        )
-        return agent, replace(last, outcome=gold)
-
     def facts(self, gold: GoldOutcome) -> Facts:
         return _facts(gold.outcome, gold.texts)
 
-    def facts_seen(self, world: BashWorld, agent: Outcome, golds: Sequence[GoldOutcome]) -> Facts:
-        texts = dict[str, str]()
-        for gold in golds:
-            texts |= world.workspace.read_texts([*gold.texts])
-        return _facts(agent, texts)
+    def wrong_facts(self, world: BashWorld, agent: Outcome, gold: GoldOutcome) -> Facts:
+        texts = world.workspace.read_texts([*gold.texts])
+        return _facts(agent, texts) ^ self.facts(gold)
 
     def no_value(self, world: BashWorld, task: Task) -> str:
         if world.spec.probe is not None:
@@ -212,7 +187,6 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         try:
             world.prepare(task)
             outcome, faults = run_checked(world.workspace, world.command, task)
-            faults += self.undeclared(world, task)
             outcomes = [outcome]
             if task.general and (variant := self.variant()):
                 variant.prepare(task)
@@ -254,13 +228,12 @@ class ChoosingJudge(BashJudge):
 
 
 def _facts(outcome: Outcome, texts: Mapping[str, str]) -> Facts:
-    """Return the changed paths, each with its lines or else with its content."""
+    """Return the changed paths and their lines, or else their content."""
     facts = set[Hashable]()
     for path, change in outcome.changes.items():
-        content = None if path in texts else (change.digest, change.target)
-        facts.add((path, change.kind == "removed", change.type, change.mode, content))
-    for path, text in texts.items():
-        facts.update((path, line) for line in text.splitlines())
+        facts.add((path, change.kind == "removed", change.type, change.mode))
+        content = texts[path].splitlines() if path in texts else [change.digest, change.target]
+        facts.update((path, part) for part in content)
     return frozenset(facts)
 
 

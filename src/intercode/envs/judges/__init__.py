@@ -71,14 +71,13 @@ class World(Protocol):
 class Attempt:
     """The work of an agent on a task: its actions without submissions, the submitted word, and the
     output of its last action as the agent saw it. `peek`: the episode goes on, and the agent must
-    not notice that it was looked at. `since` is what the judge saw as a later round began."""
+    not notice that it was looked at."""
 
     task: Task
     actions: Sequence[str] = ()
     word: str = ""
     seen: str = ""
     peek: bool = False
-    since: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +94,7 @@ class Ruling:
 
 class Judge(Protocol[W_contra]):
     """Decides what an agent's work is worth; `docs/own-judge.md` shows one. May keep worlds of its
-    own. A class derived from this one needs only `rule`. `lasting`: it is asked again in later
-    rounds, in which what it tests must still hold."""
-
-    lasting: bool = False
+    own. A class derived from this one needs only `rule`."""
 
     def before(self, world: W_contra, task: Task) -> None:
         """Execute the golds or the reference, if that has not been done. No episode may be in
@@ -107,9 +103,6 @@ class Judge(Protocol[W_contra]):
     def rule(self, world: W_contra, attempt: Attempt) -> Ruling:
         """Decide. Raises `SandboxDied` if a world died, and `DataError` if the gold is at fault."""
         raise UsageError(f"the judge {type(self).__name__} has no method `rule`")
-
-    def look(self, world: W_contra, attempt: Attempt) -> Any:
-        """Return what the judge must know of the world as a later round begins (`since`)."""
 
     def value(self, world: W_contra, attempt: Attempt) -> float:
         """Return the reward that a submission now would earn; the world does not change. Only for a

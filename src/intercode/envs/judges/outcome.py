@@ -7,14 +7,14 @@
 An alternative gold that fails is skipped. A subclass says how a gold runs, what an outcome is and
 how two of them compare.
 
-The golds of a later round run after those of the earlier ones. What one of them adds and removes is
-the demand of its round, as a set of facts: a file's line, a table's row.
+The golds of a later round run after those of the earlier ones. The facts that one of them changes
+(a file's line, a table's row) are the demand of its round.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations, starmap
 from typing import Any, Generic, TypeVar
@@ -24,7 +24,7 @@ from intercode.envs.judges import Attempt, Ruling, W
 from intercode.envs.rewards import rank
 from intercode.errors import DataError
 from intercode.types import Score, Task, TaskIssue
-from intercode.user import is_alone, part_of, still_alive
+from intercode.user import part_of, still_alive
 
 OTHER_DATA = "wrong on other data"
 """The rule of a verdict that fails only on variant data."""
@@ -48,8 +48,6 @@ class Comparison(Generic[W, Seen, Gold]):
 class OutcomeJudge(Generic[W, Seen, Gold]):
     """A judge by outcomes. `papers`: the reward is one of the paper's, which compare with the first
     gold and know no variants. `make_variant` makes a world with variant data."""
-
-    lasting = False
 
     def __init__(
         self,
@@ -82,19 +80,12 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
     def compare(self, world: W, agent: Seen, gold: Gold, task: Task) -> Score:
         """Return the score of an outcome in `world` against that of one gold."""
 
-    def of_round(
-        self, agent: Seen, golds: Sequence[Gold], task: Task, since: Seen
-    ) -> tuple[Seen, Gold]:
-        """Return the parts of both outcomes by which a later round is judged. `golds` are those of
-        all rounds so far, and `since` is the agent's outcome as the round began."""
-        return agent, golds[-1]
-
     def facts(self, gold: Gold) -> Facts:
-        """Return what demands can be about, in the outcome of a gold."""
+        """Return the facts in which a gold's outcome differs from the untouched world."""
         return frozenset()
 
-    def facts_seen(self, world: W, agent: Seen, golds: Sequence[Gold]) -> Facts:
-        """Return the same of the agent's outcome, at least where one of the golds has facts."""
+    def wrong_facts(self, world: W, agent: Seen, gold: Gold) -> Facts:
+        """Return the facts in which the agent's outcome differs from a gold's."""
         return frozenset()
 
     @abstractmethod
@@ -211,42 +202,28 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         agent = self.look(world, attempt)
         best = None
         for posed, gold in golds:
-            chain = [*(self.gold(world, past) for past in posed.earlier), gold]
-            seen, wanted = self.of_round(agent, chain, posed, attempt.since)
-            score = self.compare(world, seen, wanted, posed)
-            if posed.earlier and not is_alone(posed):
-                parts = self._demands(world, agent, chain, posed, score)
+            score = self.compare(world, agent, gold, posed)
+            if posed.earlier:
+                wrong = frozenset() if score.success else self.wrong_facts(world, agent, gold)
+                parts = self._demands(world, posed, gold, wrong)
                 score = replace(score, parts={**score.parts, **parts})
             if best is None or rank(score) > rank(best.score):
-                best = Comparison(world, seen, posed, wanted, score)
+                best = Comparison(world, agent, posed, gold, score)
             if score.success:
                 break
         assert best  # the first gold has an outcome
         return best
 
-    def _demands(
-        self, world: W, agent: Seen, golds: Sequence[Gold], task: Task, score: Score
-    ) -> dict[str, float]:
-        """Return a part for each demand that is alive, also this round's: whether it holds."""
-        parts, facts = {}, [self.facts(gold) for gold in golds]
-        seen = self.facts_seen(world, agent, golds)
+    def _demands(self, world: W, task: Task, gold: Gold, wrong: Facts) -> dict[str, float]:
+        """Return a part for each demand that is alive and about facts: whether it holds."""
+        facts = [frozenset(), *(self.facts(self.gold(world, past)) for past in task.earlier)]
+        facts.append(self.facts(gold))
+        parts = {}
         for posed in (*still_alive(task), task):
-            added, removed = _demand(facts, posed)
-            holds = added & facts[-1] <= seen and not (removed - facts[-1]) & seen
-            parts[part_of(posed)] = float(score.success or holds)
-        if score.parts.get("answer", score.parts.get("rows", 1)) < 1:
-            parts[part_of(task)] = 0.0
+            before, after = facts[len(posed.earlier) :][:2]
+            if demand := before ^ after:
+                parts[part_of(posed)] = float(demand.isdisjoint(wrong))
         return parts
-
-    def undeclared(self, world: W, task: Task) -> Iterator[TaskIssue]:
-        """Yield an issue for each earlier demand that the gold changes, though the record does not
-        say so."""
-        for posed in still_alive(task):
-            facts = [self.facts(self.gold(world, past)) for past in (*task.earlier, task)]
-            added, removed = _demand(facts, posed)
-            if not added <= facts[-1] or removed & facts[-1]:
-                why = f"the gold changes what {part_of(posed)} asked for, which `changes` omits"
-                yield TaskIssue(why, "disagrees")
 
     def value(self, world: W, attempt: Attempt) -> float:
         return self.compare_all(world, attempt).score.reward
@@ -261,12 +238,6 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
             if world is not None:
                 world.close()
         self._variant = self._spare = None
-
-
-def _demand(facts: Sequence[Facts], task: Task) -> tuple[Facts, Facts]:
-    """Return what the gold of a round adds and what it removes."""
-    before, after = [frozenset(), *facts][len(task.earlier) :][:2]
-    return after - before, before - after
 
 
 def on_other_data(rule: str) -> str:

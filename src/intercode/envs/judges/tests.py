@@ -63,15 +63,10 @@ class Tests:
 
 
 class HiddenTests:
-    """The part of a judge by hidden tests about the value of a task, and about later rounds."""
-
-    lasting = True
+    """The part of a judge about the value of a task that hidden tests decide."""
 
     def value(self, world: World, attempt: Attempt) -> float:
         raise NotImplementedError
-
-    def look(self, world: World, attempt: Attempt) -> None:
-        """Return nothing: a round's tests look at all of the world."""
 
     def no_value(self, world: World, task: Task) -> str:
         return "tests decide, which must stay hidden from the agent"

@@ -57,12 +57,12 @@ class Content:
         return self.catalog, tables
 
     @property
-    def facts(self) -> set[Hashable]:
-        """The tables and columns, and the rows of each table."""
+    def facts(self) -> frozenset[Hashable]:
+        """The parts of the catalog, and the rows of each table."""
         facts = set[Hashable](self.catalog)
         for name, table in self.tables.items():
-            facts.update((name, *map(repr, row)) for row in table.rows)
-        return facts
+            facts.update((name, repr(row)) for row in table.rows)
+        return frozenset(facts)
 
 
 def read_content(engine: Engine, db: str, gold: str, expected: Collection[Catalog] = ()) -> Content:

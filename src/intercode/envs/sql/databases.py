@@ -377,7 +377,7 @@ class Gold:
     order: Order
     content: Content | None = None
     facts: Facts = frozenset()
-    """What a gold that writes adds (True) and removes (False): parts of the catalog, and rows."""
+    """What a gold that writes adds and removes: parts of the catalog, and rows."""
 
     @property
     def table(self) -> Table | None:
@@ -500,10 +500,7 @@ def execute_gold(engine: Engine, task: Task) -> Gold:
         answer = run_in_turn(run, text, seconds=READ_SECONDS)
         if before is not None and not answer.error:
             content = read_content(engine, db, text)
-            old, new = before.facts, content.facts
-            facts = frozenset(
-                [(True, row) for row in new - old] + [(False, row) for row in old - new]
-            )
+            facts = before.facts ^ content.facts
             if content.evidence == before.evidence:
                 raise DataError(
                     f"task {task.id}: the gold changes nothing that is compared (rows, columns, "

@@ -141,6 +141,6 @@ def as_rounds(record: dict[str, Any]) -> dict[str, Any]:
     second = shared.pop("follow_up", None)
     if not second:
         return record
-    first = {name: shared.pop(name) for name in _OF_FIRST if name in shared}
+    second = {**dict.fromkeys(_OF_FIRST), **second}
     rules = {"rounds_rule": "own", "go_on": "solved", "rounds_reward": [0.7, 0.3]}
-    return {**shared, **rules, "rounds": [first, second]}
+    return {**shared, **rules, "rounds": [{}, second]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pkgutil import resolve_name
 from typing import Any
@@ -92,12 +92,11 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
     def facts(self, gold: Gold) -> Facts:
         return gold.facts
 
-    def facts_seen(self, world: SqlWorld, agent: Seen, golds: Sequence[Gold]) -> Facts:
-        there = set[Hashable]() if agent[1] is None else agent[1].facts
-        seen = set[Hashable]()
-        for gold in golds:
-            seen.update(fact for fact in gold.facts if fact[0] == (fact[1] in there))
-        return frozenset(seen)
+    def wrong_facts(self, world: SqlWorld, agent: Seen, gold: Gold) -> Facts:
+        _, content = agent
+        if content is None or gold.content is None:
+            return frozenset()
+        return content.facts ^ gold.content.facts
 
     def must_hold_twice(self, task: Task) -> bool:
         return task.general and not self.papers
@@ -176,12 +175,11 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
     def examine(self, world: SqlWorld, task: Task) -> GoldRun:
         try:
             golds = [execute_gold(world.engine, task)]
-            undeclared = [*self.undeclared(world, task)]
             if task.general and (variant := self.variant()):
                 golds.append(execute_gold(variant.engine, task))
         except DataError as error:
             return GoldRun(None, "", (str(error),))
-        faults = [*golds[0].faults, *undeclared]
+        faults = list(golds[0].faults)
         if self.must_hold_twice(task):
 
             def passes(agent: Gold, gold: Gold) -> bool:

@@ -42,7 +42,6 @@ class TestCasesJudge:
     """A judge by the Python functions of a record."""
 
     __test__ = False  # not a test of pytest's
-    lasting = False
 
     def __init__(self) -> None:
         self._box: Sandbox | None = None
@@ -63,9 +62,6 @@ class TestCasesJudge:
         self._require_sound(world, attempt.task)
         score = Score(0.0, False, {"tests": share}, rule=faults[0])
         return Ruling(score, lambda: {"failed": ["tests"], "rule": faults[0]})
-
-    def look(self, world: SqlWorld, attempt: Attempt) -> None:
-        """Return nothing: only the last action is tested."""
 
     def value(self, world: SqlWorld, attempt: Attempt) -> float:
         return self.rule(world, attempt).score.reward

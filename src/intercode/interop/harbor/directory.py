@@ -66,6 +66,11 @@ _SUBJECT = re.compile(r"(?<![\w./])/(?:etc|opt|usr/local)(?:/[\w+-]+(?:\.[\w+-]+
 _INTERPRETER = re.compile(r"/(?:python|pytest|pip|uv|node|perl|bash|sh|env)[\d.]*$|/lib\d*(?:/|$)")
 _OWN_PLACE = re.compile(r"\$\{?0\b|BASH_SOURCE|/solution\b|/oracle\b")
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_OF_STEP = (
+    *("query", "gold", "verify", "verify_files", "verify_seconds", "verify_env", "verify_system"),
+    "keep_processes",
+)
+"""The fields of a record that differ by step."""
 
 
 def read_directory(path: Path) -> Records:
@@ -104,19 +109,50 @@ def _prefix(folder: Path, root: Path) -> str:
     return "" if folder == root else f"{folder.relative_to(root).as_posix()}/"
 
 
-def _read_task(folder: Path, root: Path) -> Record:
-    """Return the record of a task directory, in Harbor's form or else in Terminal-Bench's."""
-    tests = folder / "tests"
+def _read_steps(folder: Path, root: Path, task: Record) -> Record:
+    """Return the record of a task with steps: rounds, each judged by its own tests."""
+    record, rounds, reasons = Record(), [], dict[Reason, None]()
+    for step in task["steps"]:
+        record = _read_task(folder, root, step)
+        reasons |= dict.fromkeys(record["unplayable"] or ())
+        entry = {name: record.get(name) for name in _OF_STEP}
+        rounds.append({**entry, "go_on": step.get("min_reward", "always")})
+    reward = "last" if task.get("multi_step_reward_strategy") == "final" else "reached"
+    how = {"rounds_rule": "own", "rounds_reward": reward, "unplayable": list(reasons) or None}
+    return {**record, "rounds": rounds, **how}
+
+
+def _read_task(folder: Path, root: Path, step: Record | None = None) -> Record:
+    """Return the record of a task directory, in Harbor's form or else in Terminal-Bench's; or that
+    of one of its steps, which has the task's tests and solution if it has none."""
+    tests, place = folder / "tests", folder
     if present(folder / TOML):
         task, main = read_toml(folder / TOML, root), "main"
-        build, script, solution = folder / "environment", tests / "test.sh", "solution/solve.sh"
-        require_inside(build, root)
-        query = "" if task.get("steps") else read_text(folder / "instruction.md", root)
-        fields: Record = {"verify": f"{_prefix(folder, root)}tests", "verdict": "reward"}
+        if step:
+            place = folder / "steps" / str(step["name"])
+            verifier, shared = {**(step.get("verifier") or {})}, task.get("verifier") or {}
+            verifier["env"] = {**(shared.get("env") or {}), **(verifier.get("env") or {})}
+            task |= {"agent": step.get("agent"), "verifier": verifier}
+        elif task.get("steps"):
+            return _read_steps(folder, root, task)
+        build, solution = folder / "environment", place / "solution" / "solve.sh"
+        for part in (build, place):
+            require_inside(part, root)
+        if not present(solution):
+            solution = folder / "solution" / "solve.sh"
+        files = [f"{_prefix(place, root)}tests"]
+        if step and present(tests):
+            files.append(f"{_prefix(folder, root)}tests")
+        if present(place / "tests" / "test.sh"):
+            tests = place / "tests"
+        else:
+            files.reverse()
+        script, query = tests / "test.sh", read_text(place / "instruction.md", root)
+        fields: Record = {"verify": files[0], "verify_files": files[1:], "verdict": "reward"}
     else:
         old = read_yaml(folder / YAML, root)
         main = "client"
-        build, script, solution = folder, folder / "run-tests.sh", "solution.sh"
+        build, script, solution = folder, folder / "run-tests.sh", folder / "solution.sh"
         query = str(old.get("instruction") or "")
         task = {
             "agent": {"timeout_sec": old.get("max_agent_timeout_sec")},
@@ -131,16 +167,17 @@ def _read_task(folder: Path, root: Path) -> Record:
     solving = task.get("solution") or {}
     (for_all, for_tests, for_solution), lacking = _variables(environment, verifier, solving)
     reasons = [*_machine_reasons(environment), *reasons]
-    if not task.get("steps"):
-        reasons += _test_reasons(script, tests, services, root)
+    if step and present(place / "workdir"):
+        reasons.append(("a step brings files (workdir)", "needs_machine"))
+    reasons += _test_reasons(script, tests, services, root)
     reasons += _setting_reasons(agent, verifier, environment, lacking)
     image = environment.get("docker_image")
     if present(build / "Dockerfile"):
         image = f"{_prefix(build, root)}Dockerfile"
     elif not image:
         reasons.append((NO_IMAGE, "needs_files"))
-    gold = _solution(folder / solution, for_solution, root)
-    record: Record = {
+    gold = _solution(solution, for_solution, root)
+    return {
         "query": query,
         "gold": gold,
         **fields,
@@ -158,49 +195,6 @@ def _read_task(folder: Path, root: Path) -> Record:
         "world": folder_digest(build, times=False),
         "unplayable": reasons or None,
     }
-    return _with_steps(record, task, folder, root, for_solution) if task.get("steps") else record
-
-
-def _with_steps(
-    record: Record, task: Record, folder: Path, root: Path, for_solution: Mapping[str, str]
-) -> Record:
-    """Return the record of a task with steps: rounds, each judged by its own tests, which are laid
-    over the task's. A step without a solution has the task's."""
-    rounds, reasons = [], list[Reason](record["unplayable"] or ())
-    for name in ("query", "gold", "verify", "keep_processes"):
-        del record[name]
-    for step in task["steps"]:
-        place = folder / "steps" / str(step["name"])
-        require_inside(place, root)
-        tests, verifier = place / "tests", step.get("verifier") or {}
-        query = read_text(place / "instruction.md", root)
-        gold = _solution(_first(place, folder, "solution/solve.sh"), for_solution, root)
-        (for_tests,), lacking = _variables(verifier)
-        layers = filter(present, (folder / "tests", tests))
-        entry = {
-            "query": query,
-            "gold": gold,
-            "verify": [_prefix(layer, root).rstrip("/") for layer in layers],
-            "verify_seconds": float(verifier.get("timeout_sec") or _SECONDS),
-            "verify_env": {**(record["verify_env"] or {}), **for_tests} or None,
-            "verify_system": _subjects(query),
-            "keep_processes": "auto" if gold else _asks_services(tests, root),
-            "go_on": step.get("min_reward", "always"),
-        }
-        rounds.append(entry)
-        script = _first(place, folder, "tests/test.sh")
-        reasons += _test_reasons(script, tests, record["services"] or (), root)
-        reasons += _setting_reasons(step.get("agent") or {}, verifier, {}, lacking)
-        if present(place / "workdir"):
-            reasons.append(("a step brings files (workdir)", "needs_machine"))
-    reward = "last" if task.get("multi_step_reward_strategy") == "final" else "reached"
-    how = {"rounds_rule": "own", "rounds_reward": reward, "unplayable": reasons or None}
-    return {**record, "rounds": rounds, **how}
-
-
-def _first(place: Path, other: Path, name: str) -> Path:
-    """Return a file in the first of two folders that has it, or else in the second."""
-    return place / name if present(place / name) else other / name
 
 
 def _machine_reasons(environment: Record) -> Iterator[Reason]:
