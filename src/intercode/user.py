@@ -32,8 +32,8 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import compress
 from math import fsum, inf
-from operator import mul
 from typing import Any, Protocol
 
 from intercode.errors import DataError
@@ -42,7 +42,10 @@ from intercode.types import Score, Task, TaskIssue, View, is_number
 
 TAKES_QUESTIONS = "takes_questions"
 """The field of a task's `extra` that tells a strategy that the task takes `ask QUESTION`."""
-FIELDS = ("facets", "ask_budget", "ask_cost", "lookups", "unclarified")
+FIELDS = (
+    *("facets", "ask_budget", "ask_cost", "lookups", "unclarified"),
+    *("rounds", "rounds_rule", "rounds_reward", "go_on", "changes"),
+)
 """The fields of a record that are read here."""
 SILENT = "I can't say more about that."
 OWN_USER = "--user"
@@ -54,13 +57,8 @@ MOST_LETTERS, MOST_COMMAS = 400, 4
 _QUESTION = re.compile(r"ask(?:[ \t]+|:[ \t]*)(?=\S)([^\n]+)")
 _INSIDE = re.compile(r"(?:\A|\n|&&|\|\||[;(`])[ \t]*ask[ \t]+[\"']?\w")
 
-_OF_WORLD = {
-    *("id", "split", "setup", "session_start", "image", "cwd", "env", "services", "db", "db_id"),
-    *("action_seconds", "memory", "processes", "disk", "preprocess_sql", "assets", "ask_budget"),
-    *("rounds", "rounds_rule", "rounds_reward"),
-}
-"""Fields that hold for all rounds."""
-_ROUNDS = ("mean", "reached", "last")
+_LEAST = {"always": -inf, "solved": 1.0}
+_REWARDS = ("mean", "reached", "last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,42 +195,37 @@ def facet_issues(task: Task) -> list[TaskIssue]:
 # -- rounds ----------------------------------------------------------------------------------------
 
 
-def rounds_in(record: Any) -> list[Any]:
+def rounds_in(record: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a record for each round of a record; the record alone if it has no rounds. Raises
     `DataError` for fields that are not as described."""
-    if not isinstance(record, dict) or not record.get("rounds"):
-        return [record]
     shared, records = {**record}, []
-    rounds = shared.pop("rounds")
+    rounds = shared.pop("rounds", None) or [{}]
     if not isinstance(rounds, list) or not all(isinstance(entry, dict) for entry in rounds):
         raise DataError("field 'rounds' is not a list of objects")
     reward = shared.get("rounds_reward", "mean")
-    has_shares = isinstance(reward, list) and len(reward) == len(rounds)
     for number, entry in enumerate(rounds, start=1):
         posed, changes = {**shared, **entry}, entry.get("changes", [])
         least = posed.get("go_on", 1)
-        checks = dict.fromkeys(_OF_WORLD.intersection(entry), False)
-        checks |= {
+        checks = {
             "rounds_rule": posed.get("rounds_rule", "own") in ("alive", "own"),
-            "rounds_reward": all(map(is_number, reward)) if has_shares else reward in _ROUNDS,
-            "go_on": is_number(least) or least in ("always", "solved"),
+            "rounds_reward": isinstance(reward, list) or reward in _REWARDS,
+            "go_on": is_number(least) or str(least) in _LEAST,
             "changes": isinstance(changes, list) and {*range(1, number)}.issuperset(changes),
         }
         for name, is_right in checks.items():
             if not is_right:
-                why = "has a wrong value or place; see docs/environments.md"
-                raise DataError(f"round {number}: the field {name!r} {why}")
+                raise DataError(f"round {number}: field {name!r} has a value that it cannot have")
         records.append(posed)
     return records
 
 
-def join_rounds(tasks: Sequence[Task]) -> Task:
+def join_rounds(tasks: tuple[Task, ...]) -> Task:
     """Return the task of the first round, with the tasks of the other rounds."""
-    first, *others = tasks
-    earlier = [first]
-    for number, task in enumerate(others, start=2):
-        earlier.append(replace(task, id=f"{first.id}#{number}", earlier=tuple(earlier)))
-    return replace(first, rounds=tuple(earlier[1:]))
+    first = tasks[0]
+    played = tasks[:1]
+    for number, task in enumerate(tasks[1:], start=2):
+        played += (replace(task, id=f"{first.id}#{number}", earlier=played),)
+    return replace(first, rounds=played[1:])
 
 
 def golds_of(task: Task) -> list[str]:
@@ -351,11 +344,7 @@ class Conversation:
         """End the round with this score. Return the task of the next one, if it leads to one."""
         self.scores += (score,)
         least = self._task.extra.get("go_on", "always")
-        if is_number(least):
-            goes_on = score.reward >= least
-        else:
-            goes_on = score.success or least == "always"
-        if not (self.ahead and goes_on):
+        if not self.ahead or score.reward < _LEAST.get(least, least):
             return None
         self._task, self.ahead = self.ahead[0], self.ahead[1:]
         self._facets = facets_of(self._task.extra)
@@ -368,22 +357,22 @@ class Conversation:
         if not scores:
             return Score(0.0, False)
         counted = scores[-1:] if how == "last" else scores
-        shares = [1 / (self._count if how == "mean" else len(counted))] * len(counted)
+        solved = [score.success for score in counted]
         if isinstance(how, list):
-            shares = how
-        rewards = [score.reward for score in counted]
-        success = len(scores) == self._count and all(score.success for score in counted)
-        return replace(scores[-1], reward=fsum(map(mul, shares, rewards)), success=success)
+            reward = fsum(compress(how, solved))
+        else:
+            reward = fsum(score.reward for score in counted)
+            reward /= self._count if how == "mean" else len(counted)
+        success = len(scores) == self._count and all(solved)
+        return replace(scores[-1], reward=reward, success=success)
 
     def shown_rounds(self) -> list[dict[str, Any]]:
-        """Return the rounds that have ended, for readers; none if there is one only. `demands` say
-        by round whether the demands hold that are alive."""
+        """Return the rounds that have ended, for readers; none if there is one only. `demands`
+        are 1 if the demand of a round holds, of those that are alive."""
         rows = []
         for number, score in enumerate(self.scores if self._count > 1 else (), start=1):
-            demands = {f"round {number}": score.success}
-            for name, part in score.parts.items():
-                if name.startswith("round "):
-                    demands[name] = part == 1
+            demands = {name: part for name, part in score.parts.items() if "round " in name}
+            demands.setdefault(f"round {number}", float(score.success))
             row = {"round": number, "reward": score.reward, "success": score.success}
-            rows.append({**row, "rule": score.rule, "demands": demands})
+            rows.append({**row, "demands": demands})
         return rows

@@ -353,15 +353,11 @@ def test_mistakes_are_the_datas_fault(make: Make) -> None:
     first, second, *_ = CONF["rounds"]
     for fields, why in (
         ({"rounds": {"query": "q"}}, "not a list of objects"),
-        (
-            {"rounds": [first, {**second, "image": "x"}]},
-            "round 2: the field 'image' has a wrong value or place",
-        ),
-        ({"rounds": [first, {**second, "changes": [2]}]}, "round 2: the field 'changes'"),
-        ({"rounds": [first, {**second, "go_on": "maybe"}]}, "round 2: the field 'go_on'"),
+        ({"rounds": [first, {**second, "changes": [2]}]}, "round 2: field 'changes'"),
+        ({"rounds": [first, {**second, "go_on": "maybe"}]}, "round 2: field 'go_on'"),
         ({"rounds": [first, {"query": "And?"}]}, "field 'gold' is missing"),
-        ({"rounds_rule": "mine"}, "the field 'rounds_rule'"),
-        ({"rounds_reward": [1, 2]}, "the field 'rounds_reward'"),
+        ({"rounds_rule": "mine"}, "field 'rounds_rule'"),
+        ({"rounds_reward": [1, 2]}, "field 'rounds_reward'"),
     ):
         with pytest.raises(DataError, match=why):
             make({**CONF, **fields})

@@ -94,5 +94,5 @@ def test_steps_are_read_and_those_that_need_more_are_left_out(tmp_path: Path) ->
     )
     assert (task.extra["verify_seconds"], second.extra["verify_seconds"]) == (600.0, 30.0)
     assert second.extra["verify"] == "two/steps/two/tests"
-    assert second.extra["verify_files"] == ["two/tests"]
+    assert second.extra["verify_files"] == ["two/tests/", "two/steps/two/tests/"]
     assert [str(issue) for _, issue in factory.left_out] == ["a step brings files (workdir)"]

@@ -62,16 +62,19 @@ def test_success_decays_by_round_and_broken_demands_are_counted(factory: EnvFact
         assert (row["broken"], row["held"]) == (0, held)
     rows = by_round(evaluate(factory, rewriting, tasks=factory.tasks, workers=2))
     assert [row["success_rate"] for row in rows.values()] == [1, 0, 0, 0]
-    assert [(row["broken"], row["held"]) for row in rows.values()] == [(0, 0), *[(TASKS, TASKS)] * 3]
+    assert [(row["broken"], row["held"]) for row in rows.values()] == [
+        (0, 0),
+        *[(TASKS, TASKS)] * 3,
+    ]
 
 
 def test_a_transcript_has_a_chapter_for_each_round(factory: EnvFactory) -> None:
     (episode,) = evaluate(factory, rewriting, tasks=factory.tasks[:1])
     chapters: dict[int, Any] = {step.number: step.chapter for step in steps(episode)}
     assert {number: text for number, text in chapters.items() if text} == {
-        1: "Round 1: reward 1; unmet demands: none",
-        3: "Round 2: reward 0; unmet demands: round 1",
-        5: "Round 3: reward 0; unmet demands: round 1, round 2",
-        7: "Round 4: reward 0; unmet demands: round 1, round 2, round 3",
+        1: "Round 1: reward 1",
+        3: "Round 2: reward 0",
+        5: "Round 3: reward 0",
+        7: "Round 4: reward 0",
     }
     assert not Path("/box/0").exists()

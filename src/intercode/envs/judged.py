@@ -76,18 +76,19 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         earlier rounds are in the outcome of this one."""
         attempt = self.attempt
         ruling = call_plugin(self.judge_of(attempt.task).rule, Ruling, self.world, attempt)
-        parts = {part_of(attempt.task): float(ruling.score.success)}
+        score = ruling.score
+        parts = {part_of(attempt.task): float(score.success)}
         for earlier in still_alive(attempt.task):
             judge = self.judge_of(earlier)
             if isinstance(judge, OutcomeJudge):
                 continue
-            again = judge.rule(self.world, replace(attempt, task=earlier, word=""))
-            parts[part_of(earlier)] = float(again.score.success)
-            if ruling.score.success:
-                ruling = replace(again, session_lost=ruling.session_lost)
+            again = judge.rule(self.world, replace(attempt, task=earlier, word="")).score
+            parts[part_of(earlier)] = float(again.success)
+            if score.success:
+                score = again
         if len(parts) == 1:
             return ruling
-        return replace(ruling, score=replace(ruling.score, parts={**ruling.score.parts, **parts}))
+        return replace(ruling, score=replace(score, parts={**score.parts, **parts}))
 
     def begin_round(self, task: Task) -> Task:
         """Return the task, after the rounds with those golds that the agent matched."""
@@ -118,7 +119,7 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
             with suppress(SandboxDied):
                 attempt = replace(self.attempt, word="", peek=True)
                 reward = self.judge_of(self.task).value(self.world, attempt)
-                value = self._conversation.score_of_episode(Score(reward, False)).reward
+                value = self._conversation.score_of_episode(Score(reward, reward == 1)).reward
             self._valued = self.turn, value
         return self._valued[1]
 
@@ -136,15 +137,14 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
 
     def run_gold(self, task: Task) -> GoldRun:
         """Execute the golds of all rounds."""
-        first = self.judge_of(task).examine(self.world, task)
-        evidence, faults = [first.evidence], [*first.faults]
+        run = self.judge_of(task).examine(self.world, task)
         for posed in task.rounds:
-            run = self.judge_of(posed).examine(self.world, posed)
-            evidence.append(run.evidence)
-            for fault in run.faults:
+            later, faults = self.judge_of(posed).examine(self.world, posed), [*run.faults]
+            for fault in later.faults:
                 kind = getattr(fault, "kind", "gold_fails")
                 faults.append(TaskIssue(f"{part_of(posed)}: {fault}", kind))
-        return replace(first, evidence=evidence, faults=tuple(faults)) if task.rounds else first
+            run = replace(run, evidence=(run.evidence, later.evidence), faults=tuple(faults))
+        return run
 
     def session_lost(self) -> bool:
         if self._ruling and self._ruling.session_lost is not None:

@@ -36,13 +36,13 @@ from intercode.report.summary import (
     Z95,
     Config,
     column,
-    figures,
     grouped,
     groups,
     hardness_order,
     mean,
     ratio,
     scored_of,
+    success_of,
     summary,
 )
 from intercode.report.text import shortened
@@ -154,7 +154,7 @@ def by_round(scored: Sequence[Episode]) -> dict[str, Record]:
     rows = {}
     for label, episodes in ended.items():
         held = demands[label]
-        rows[label] = {**figures(episodes), "held": len(held), "broken": held.count(False)}
+        rows[label] = {**success_of(episodes), "held": len(held), "broken": held.count(False)}
     return rows
 
 

@@ -325,11 +325,11 @@ def groups(labels: Mapping[str, str], scored: Sequence[Scored]) -> dict[str, Sum
     by_label = grouped(scored, lambda episode: labels.get(episode.task))
     rows = {}
     for label in sorted(by_label, key=hardness_order):
-        rows[label] = figures(by_label[label])
+        rows[label] = success_of(by_label[label])
     return rows
 
 
-def figures(episodes: Sequence[Scored]) -> Summary:
+def success_of(episodes: Sequence[Scored]) -> Summary:
     return {
         "episodes": len(episodes),
         "success_rate": mean(column(episodes, "success")),

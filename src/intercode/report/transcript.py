@@ -153,7 +153,8 @@ def last_action(episode: Episode) -> str:
 def steps(episode: Episode) -> list[ShownTurn]:
     """Return the turns of an episode as steps."""
     shown = list[ShownTurn]()
-    chapters = map(_chapter, episode.outcomes.get("rounds", ()))
+    rounds = episode.outcomes.get("rounds", ())
+    chapters = iter([f"Round {row['round']}: reward {row['reward']:.3g}" for row in rounds])
     chapter = next(chapters, "")
     for turn, repeated in zip(episode.turns, kept_messages(episode.turns), strict=True):
         solved = episode.success and turn.score in (None, episode.reward)
@@ -162,11 +163,6 @@ def steps(episode: Episode) -> list[ShownTurn]:
         if is_submission(turn) and turn.score is not None:
             chapter = next(chapters, "")
     return shown
-
-
-def _chapter(row: Mapping[str, Any]) -> str:
-    unmet = ", ".join(name for name, holds in row["demands"].items() if not holds)
-    return f"Round {row['round']}: reward {row['reward']:.3g}; unmet demands: {unmet or 'none'}"
 
 
 def content_of(message: Message) -> str:
@@ -271,7 +267,6 @@ def verdict(episode: Episode) -> EpisodeVerdict:
     if not (isinstance(program, Mapping) and "cpu_seconds" in program):
         program = {}
     notes = list(_notes(episode, state, outcomes, program))
-    outcomes.pop("rounds", None)
     blocks = list(_blocks(outcomes, failed, where))
     for name, text in program.items():
         if text and name in ("stdout", "stderr"):

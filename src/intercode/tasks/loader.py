@@ -113,12 +113,9 @@ def read_tasks(
             why = record.why
         else:
             try:
-                records_of_rounds = list[Record]()
-                for part in rounds_in(record):
-                    records_of_rounds += rounds_in(reader.converted(part, where))
-                record = records_of_rounds[0]
-                fields = fields.union(*records_of_rounds)
-                task = join_rounds([reader.task_of(part, index) for part in records_of_rounds])
+                rounds = rounds_in(reader.converted(record, where))
+                record, fields = rounds[0], fields.union(*rounds)
+                task = join_rounds(tuple(reader.task_of(entry, index) for entry in rounds))
                 if (earlier := numbers.setdefault(task.id, index + 1)) != index + 1:
                     why = (
                         f"{path}: records {earlier} and {index + 1}, field 'id': both are "

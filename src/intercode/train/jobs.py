@@ -55,12 +55,6 @@ class Rollout:
         why there is none."""
         return tuple(turn.value for turn in self.episode.turns)
 
-    @property
-    def rounds(self) -> tuple[float, ...]:
-        """Return the reward of each round that ended, in a task with several; each ended with the
-        next turn that has a `score`."""
-        return tuple(row["reward"] for row in self.episode.outcomes.get("rounds", ()))
-
 
 class Group(NamedTuple):
     """The rollouts of one task that are compared, under the tag of the call that plays them."""

@@ -43,7 +43,7 @@ from intercode.hooks import NOT_PLAYED
 from intercode.runner.run import evaluate, select
 from intercode.runner.warm_env import naming_task
 from intercode.types import BROKEN, KINDS, Episode, GoldRun, Task, TaskIssue
-from intercode.user import facet_issues
+from intercode.user import facet_issues, part_of
 from intercode.validate.overlap import NEAR, database_of, find_overlap
 
 PAUSE = 1.1
@@ -289,20 +289,20 @@ class _Checks:
         return succeeding, differing
 
     def skip_rounds(self, tasks: Sequence[Task]) -> None:
-        """Note the later rounds that succeed if their golds alone are left out."""
+        """Note the later rounds that succeed without their gold, after the golds before."""
         for place in range(max((len(task.rounds) for task in tasks), default=0)):
             shortened = {}
             for task in tasks:
-                rounds = [*task.rounds]
-                if place < len(rounds):
-                    rounds[place] = replace(rounds[place], gold="")
-                    shortened[task.id] = replace(task, rounds=tuple(rounds))
+                if len(task.rounds) > place:
+                    skipped = replace(task.rounds[place], gold="")
+                    shortened[task.id] = replace(task, rounds=(*task.rounds[:place], skipped))
             episodes = self.play(_gold_of(shortened), [*shortened.values()])
             for id, task in shortened.items():
-                for row in episodes[id].outcomes.get("rounds", ())[place + 1 : place + 2]:
-                    if row["success"]:
-                        why = f"round {place + 2} succeeds without its gold"
-                        self.note(task, why, "noop_solves")
+                rows = episodes[id].outcomes.get("rounds", ())[place + 1 :]
+                if rows and rows[0]["success"]:
+                    self.note(
+                        task, f"{part_of(task.rounds[-1])} succeeds without its gold", "noop_solves"
+                    )
 
     def play_hacks(
         self,

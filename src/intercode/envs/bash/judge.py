@@ -231,9 +231,9 @@ def _facts(outcome: Outcome, texts: Mapping[str, str]) -> Facts:
     """Return the changed paths and their lines, or else their content."""
     facts = set[Hashable]()
     for path, change in outcome.changes.items():
-        facts.add((path, change.kind == "removed", change.type, change.mode))
-        content = texts[path].splitlines() if path in texts else [change.digest, change.target]
-        facts.update((path, part) for part in content)
+        parts: list[Hashable] = [change.kind, change.type, change.mode]
+        parts += texts[path].splitlines() if path in texts else [change.digest, change.target]
+        facts.update((path, part) for part in parts)
     return frozenset(facts)
 
 

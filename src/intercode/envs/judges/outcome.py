@@ -205,7 +205,7 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
             score = self.compare(world, agent, gold, posed)
             if posed.earlier:
                 wrong = frozenset() if score.success else self.wrong_facts(world, agent, gold)
-                parts = self._demands(world, posed, gold, wrong)
+                parts = self._demands(world, posed, wrong)
                 score = replace(score, parts={**score.parts, **parts})
             if best is None or rank(score) > rank(best.score):
                 best = Comparison(world, agent, posed, gold, score)
@@ -214,14 +214,14 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         assert best  # the first gold has an outcome
         return best
 
-    def _demands(self, world: W, task: Task, gold: Gold, wrong: Facts) -> dict[str, float]:
+    def _demands(self, world: W, task: Task, wrong: Facts) -> dict[str, float]:
         """Return a part for each demand that is alive and about facts: whether it holds."""
-        facts = [frozenset(), *(self.facts(self.gold(world, past)) for past in task.earlier)]
-        facts.append(self.facts(gold))
         parts = {}
         for posed in (*still_alive(task), task):
-            before, after = facts[len(posed.earlier) :][:2]
-            if demand := before ^ after:
+            demand = self.facts(self.gold(world, posed))
+            if posed.earlier:
+                demand ^= self.facts(self.gold(world, posed.earlier[-1]))
+            if demand:
                 parts[part_of(posed)] = float(demand.isdisjoint(wrong))
         return parts
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pkgutil import resolve_name
 from typing import Any
 
@@ -93,10 +94,12 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
         return gold.facts
 
     def wrong_facts(self, world: SqlWorld, agent: Seen, gold: Gold) -> Facts:
-        _, content = agent
-        if content is None or gold.content is None:
+        seen, wanted = agent[1], gold.content
+        if seen is None or wanted is None:
             return frozenset()
-        return content.facts ^ gold.content.facts
+        if not seen.tables:
+            wanted = replace(wanted, tables={})
+        return frozenset(seen.evidence.items() ^ wanted.evidence.items())
 
     def must_hold_twice(self, task: Task) -> bool:
         return task.general and not self.papers

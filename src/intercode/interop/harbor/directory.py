@@ -66,11 +66,6 @@ _SUBJECT = re.compile(r"(?<![\w./])/(?:etc|opt|usr/local)(?:/[\w+-]+(?:\.[\w+-]+
 _INTERPRETER = re.compile(r"/(?:python|pytest|pip|uv|node|perl|bash|sh|env)[\d.]*$|/lib\d*(?:/|$)")
 _OWN_PLACE = re.compile(r"\$\{?0\b|BASH_SOURCE|/solution\b|/oracle\b")
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
-_OF_STEP = (
-    *("query", "gold", "verify", "verify_files", "verify_seconds", "verify_env", "verify_system"),
-    "keep_processes",
-)
-"""The fields of a record that differ by step."""
 
 
 def read_directory(path: Path) -> Records:
@@ -111,47 +106,43 @@ def _prefix(folder: Path, root: Path) -> str:
 
 def _read_steps(folder: Path, root: Path, task: Record) -> Record:
     """Return the record of a task with steps: rounds, each judged by its own tests."""
-    record, rounds, reasons = Record(), [], dict[Reason, None]()
+    rounds, reasons = [], dict[Reason, None]()
     for step in task["steps"]:
-        record = _read_task(folder, root, step)
-        reasons |= dict.fromkeys(record["unplayable"] or ())
-        entry = {name: record.get(name) for name in _OF_STEP}
-        rounds.append({**entry, "go_on": step.get("min_reward", "always")})
+        place = folder / "steps" / str(step["name"])
+        require_inside(place, root)
+        verifier, shared = {**(step.get("verifier") or {})}, task.get("verifier") or {}
+        verifier["env"] = {**(shared.get("env") or {}), **(verifier.get("env") or {})}
+        posed = {**task, "agent": step.get("agent"), "verifier": verifier, "steps": None}
+        record = _read_task(folder, root, posed, place)
+        reasons |= dict.fromkeys(record.pop("unplayable") or ())
+        if present(place / "workdir"):
+            reasons["a step brings files (workdir)", "needs_machine"] = None
+        layers = filter(present, (folder / "tests", place / "tests"))
+        record["verify_files"] = [_prefix(layer, root) for layer in layers]
+        rounds.append({**record, "go_on": step.get("min_reward", "always")})
     reward = "last" if task.get("multi_step_reward_strategy") == "final" else "reached"
-    how = {"rounds_rule": "own", "rounds_reward": reward, "unplayable": list(reasons) or None}
-    return {**record, "rounds": rounds, **how}
+    how = {"rounds_rule": "own", "rounds_reward": reward}
+    return {**how, "rounds": rounds, "unplayable": list(reasons) or None}
 
 
-def _read_task(folder: Path, root: Path, step: Record | None = None) -> Record:
-    """Return the record of a task directory, in Harbor's form or else in Terminal-Bench's; or that
-    of one of its steps, which has the task's tests and solution if it has none."""
-    tests, place = folder / "tests", folder
+def _read_task(
+    folder: Path, root: Path, task: Record | None = None, step: Path | None = None
+) -> Record:
+    """Return the record of a task directory, in Harbor's form or else in Terminal-Bench's; for a
+    step, of its `task` and folder, below which the task's tests and solution lie."""
     if present(folder / TOML):
-        task, main = read_toml(folder / TOML, root), "main"
-        if step:
-            place = folder / "steps" / str(step["name"])
-            verifier, shared = {**(step.get("verifier") or {})}, task.get("verifier") or {}
-            verifier["env"] = {**(shared.get("env") or {}), **(verifier.get("env") or {})}
-            task |= {"agent": step.get("agent"), "verifier": verifier}
-        elif task.get("steps"):
+        task, main = task or read_toml(folder / TOML, root), "main"
+        if task.get("steps"):
             return _read_steps(folder, root, task)
-        build, solution = folder / "environment", place / "solution" / "solve.sh"
-        for part in (build, place):
-            require_inside(part, root)
-        if not present(solution):
-            solution = folder / "solution" / "solve.sh"
-        files = [f"{_prefix(place, root)}tests"]
-        if step and present(tests):
-            files.append(f"{_prefix(folder, root)}tests")
-        if present(place / "tests" / "test.sh"):
-            tests = place / "tests"
-        else:
-            files.reverse()
-        script, query = tests / "test.sh", read_text(place / "instruction.md", root)
-        fields: Record = {"verify": files[0], "verify_files": files[1:], "verdict": "reward"}
+        build, place = folder / "environment", step or folder
+        require_inside(build, root)
+        script = _first(place, folder, "tests/test.sh")
+        solution, tests = _first(place, folder, "solution/solve.sh"), script.parent
+        query = read_text(place / "instruction.md", root)
+        fields: Record = {"verify": f"{_prefix(tests.parent, root)}tests", "verdict": "reward"}
     else:
         old = read_yaml(folder / YAML, root)
-        main = "client"
+        main, tests = "client", folder / "tests"
         build, script, solution = folder, folder / "run-tests.sh", folder / "solution.sh"
         query = str(old.get("instruction") or "")
         task = {
@@ -167,8 +158,6 @@ def _read_task(folder: Path, root: Path, step: Record | None = None) -> Record:
     solving = task.get("solution") or {}
     (for_all, for_tests, for_solution), lacking = _variables(environment, verifier, solving)
     reasons = [*_machine_reasons(environment), *reasons]
-    if step and present(place / "workdir"):
-        reasons.append(("a step brings files (workdir)", "needs_machine"))
     reasons += _test_reasons(script, tests, services, root)
     reasons += _setting_reasons(agent, verifier, environment, lacking)
     image = environment.get("docker_image")
@@ -195,6 +184,10 @@ def _read_task(folder: Path, root: Path, step: Record | None = None) -> Record:
         "world": folder_digest(build, times=False),
         "unplayable": reasons or None,
     }
+
+
+def _first(place: Path, folder: Path, name: str) -> Path:
+    return place / name if present(place / name) else folder / name
 
 
 def _machine_reasons(environment: Record) -> Iterator[Reason]:
