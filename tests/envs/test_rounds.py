@@ -357,7 +357,7 @@ def test_mistakes_are_the_datas_fault(make: Make) -> None:
         ({"rounds": [first, {**second, "go_on": "maybe"}]}, "round 2: field 'go_on'"),
         ({"rounds": [first, {"query": "And?"}]}, "field 'gold' is missing"),
         ({"rounds_rule": "mine"}, "field 'rounds_rule'"),
-        ({"rounds_reward": [1, 2]}, "field 'rounds_reward'"),
+        ({"rounds_reward": "sum"}, "field 'rounds_reward'"),
     ):
         with pytest.raises(DataError, match=why):
             make({**CONF, **fields})

@@ -143,7 +143,8 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
             for fault in later.faults:
                 kind = getattr(fault, "kind", "gold_fails")
                 faults.append(TaskIssue(f"{part_of(posed)}: {fault}", kind))
-            run = replace(run, evidence=(run.evidence, later.evidence), faults=tuple(faults))
+            evidence, summary = (run.evidence, later.evidence), f"{run.summary}\n{later.summary}"
+            run = replace(run, evidence=evidence, summary=summary, faults=tuple(faults))
         return run
 
     def session_lost(self) -> bool:

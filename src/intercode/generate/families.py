@@ -227,7 +227,7 @@ class Family:
         if self.env == "sql":
             return "" if run.summary == "[]" else run.summary
         if not isinstance(run.evidence, list) or not run.evidence:
-            return ""
+            return run.summary  # of several rounds
         (outcome,) = run.evidence
         if outcome and (outcome.output.strip() or outcome.changes):
             return repr(outcome)

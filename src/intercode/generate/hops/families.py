@@ -63,7 +63,7 @@ def _draw(draw: Draw, carriers: list[str]) -> Written:
     return Written(world, layouts, Walks(world, draw, shows, Counter()))
 
 
-def _bash_place(draw: Draw, name: str) -> Place:
+def bash_place(draw: Draw, name: str) -> Place:
     site = draw.home("srv", name)
     written = _draw(draw, [*CARRIERS])
     place = Place(name, facts={"site": site}, data=written)
@@ -73,7 +73,7 @@ def _bash_place(draw: Draw, name: str) -> Place:
     return place
 
 
-def _sql_place(draw: Draw, name: str) -> Place:
+def sql_place(draw: Draw, name: str) -> Place:
     written, db = _draw(draw, ["sqlite"]), name.replace("-", "_")
     layouts = {}
     for table, layout in written.layouts.items():
@@ -151,6 +151,23 @@ def sql_gold(place: Place, term: Term) -> str:
     return query(hop, arguments)
 
 
+def draw_term(draw: Draw, written: Written, hops: int) -> tuple[Term | None, str]:
+    """Return a question of so many hops, if there is one, and its rung."""
+    new = draw.split == "test" and draw.random() < NEW_HOPS
+    term = replace(written.walks, draw=draw).term(hops, new)
+    if written.world.domain.held_out:
+        return term, NEW_FAMILY
+    return term, NEW_KIND if new else KNOWN
+
+
+def others_of(world: World, node: Term) -> list[Hop]:
+    """Return the hop of a root with each other value that has an entity."""
+    (original,) = [hop for hop in world.domain.hops if hop.name == node.hop.name]
+    others = [hop for hop in world.closed(original) if world.function(hop).get(())]
+    others.remove(node.hop)
+    return others
+
+
 def ask(
     draw: Draw,
     place: Place,
@@ -161,9 +178,7 @@ def ask(
 ) -> Question | str:
     """Return a question about a place, or the reason why there is none."""
     written: Written = place.data
-    new = draw.split == "test" and draw.random() < NEW_HOPS
-    walks = replace(written.walks, draw=draw)
-    term = walks.term(hops, new)
+    term, rung = draw_term(draw, written, hops)
     if term is None:
         return "no walk of so many hops"
     hidden = [node for node in term.nodes if node.hop.hidden]
@@ -174,11 +189,6 @@ def ask(
     if "site" in place.facts:
         where = draw.choice(BASH_FORMS).format(place.facts["site"])
         text = f"{text} {where} {draw.choice(FORMS['text'])}"
-    rung = KNOWN
-    if written.world.domain.held_out:
-        rung = NEW_FAMILY
-    elif new:
-        rung = NEW_KIND
     return Question(
         kind="+".join(node.hop.name for node in term.nodes),
         difficulty=hops,
@@ -201,10 +211,7 @@ def _facets(
     for node in hidden:
         reply = f"I mean {draw.choice(node.hop.says).replace('<v>', in_words(node.hop.value))}."
         facets.append({"name": node.hop.name, "asks": list(node.hop.asks), "reply": reply})
-        (original,) = [hop for hop in world.domain.hops if hop.name == node.hop.name]
-        others = [hop for hop in world.closed(original) if world.function(hop).get(())]
-        others.remove(node.hop)
-        guess = guess.with_hop(node, draw.choice(others))
+        guess = guess.with_hop(node, draw.choice(others_of(world, node)))
     if not facets:
         return {}
     return {"facets": facets, "unclarified": gold(place, guess)}
@@ -225,7 +232,7 @@ FAMILIES = (
         "bash-questions",
         "bash",
         "questions of several look-ups, each needed: logs, tables, JSON, mail, git, archives",
-        place=_bash_place,
+        place=bash_place,
         ask=lambda draw, place, hops, asks: ask(draw, place, hops, asks, bash_gold, printed),
         tasks_per_place=PER_PLACE,
     ),
@@ -233,7 +240,7 @@ FAMILIES = (
         "sql-questions",
         "sql",
         "questions of several look-ups, each needed: joins and nested queries",
-        place=_sql_place,
+        place=sql_place,
         ask=lambda draw, place, hops, asks: ask(draw, place, hops, asks, sql_gold, selected),
         tasks_per_place=PER_PLACE,
     ),
