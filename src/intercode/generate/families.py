@@ -161,8 +161,8 @@ class Question:
     """The arguments of calls of a Python function, each a tuple in Python with <parameters>."""
     allows: str = "True"
     """An expression in Python that says of the arguments whether the function takes them."""
-    answer: str = ""
-    """The answer, where it is known before the gold is executed."""
+    answer: Texts = ()
+    """Parts of the answer, where they are known before the gold is executed."""
     rung: str = "0"
     """The rung of the ladder, of a question that is made for one place."""
     extra: Mapping[str, Any] = field(default_factory=dict)

@@ -63,7 +63,7 @@ def _draw(draw: Draw, carriers: list[str]) -> Written:
     return Written(world, layouts, Walks(world, draw, shows, Counter()))
 
 
-def bash_place(draw: Draw, name: str) -> Place:
+def _bash_place(draw: Draw, name: str) -> Place:
     site = draw.home("srv", name)
     written = _draw(draw, [*CARRIERS])
     place = Place(name, facts={"site": site}, data=written)
@@ -73,7 +73,7 @@ def bash_place(draw: Draw, name: str) -> Place:
     return place
 
 
-def sql_place(draw: Draw, name: str) -> Place:
+def _sql_place(draw: Draw, name: str) -> Place:
     written, db = _draw(draw, ["sqlite"]), name.replace("-", "_")
     layouts = {}
     for table, layout in written.layouts.items():
@@ -195,7 +195,7 @@ def ask(
         gold=gold(place, term),
         query=[text],
         held_out=rung != KNOWN,
-        answer=shown(written.world.value(term)),
+        answer=[shown(written.world.value(term))],
         rung=rung,
         extra=_facets(draw, place, term, hidden, gold),
     )
@@ -217,6 +217,9 @@ def _facets(
     return {"facets": facets, "unclarified": gold(place, guess)}
 
 
+GOLDS = {"bash": bash_gold, "sql": sql_gold}
+
+
 def printed(value: Any) -> str:
     """Return a part of the text of an outcome that prints a value."""
     line = f"{value}\n"
@@ -232,7 +235,7 @@ FAMILIES = (
         "bash-questions",
         "bash",
         "questions of several look-ups, each needed: logs, tables, JSON, mail, git, archives",
-        place=bash_place,
+        place=_bash_place,
         ask=lambda draw, place, hops, asks: ask(draw, place, hops, asks, bash_gold, printed),
         tasks_per_place=PER_PLACE,
     ),
@@ -240,7 +243,7 @@ FAMILIES = (
         "sql-questions",
         "sql",
         "questions of several look-ups, each needed: joins and nested queries",
-        place=sql_place,
+        place=_sql_place,
         ask=lambda draw, place, hops, asks: ask(draw, place, hops, asks, sql_gold, selected),
         tasks_per_place=PER_PLACE,
     ),

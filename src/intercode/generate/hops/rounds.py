@@ -12,28 +12,21 @@ Only `add` says a whole question, so what the others mean is in the requests bef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from intercode.generate.draws import Draw
 from intercode.generate.families import Family, Place, Question
 from intercode.generate.hops.english import in_words, question
-from intercode.generate.hops.families import (
-    PER_PLACE,
-    Written,
-    bash_gold,
-    bash_place,
-    draw_term,
-    others_of,
-    sql_gold,
-    sql_place,
-)
+from intercode.generate.hops.families import FAMILIES as QUESTIONS
+from intercode.generate.hops.families import GOLDS, draw_term, others_of
 from intercode.generate.hops.terms import Term, World
 from intercode.generate.ladder import KNOWN
 
 FEWEST, MOST = 3, 6
 NAMES = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
+ABOUT = "a report that changes in 3 to 6 rounds; each line answers a question of several look-ups"
 SAYS = {
     "add": "Add the line {name}: {text}",
     "replace": "In the line {name}, I mean {text} instead.",
@@ -41,104 +34,77 @@ SAYS = {
     "except": "Leave out the line {name}.",
     "undo": "Undo your last change.",
 }
-BASH = (
-    "Make the file {site}/report with lines NAME=ANSWER, sorted by name, and print it after this "
-    "and each later change. "
-)
-SQL = (
-    "Make the table report with the columns name (its primary key) and value, both TEXT; its rows "
-    "are the lines. Show name and value of all, by name, after this and each later change. "
-)
+WAYS = {
+    "bash": (
+        "Make the file {site}/report with lines NAME=ANSWER, sorted by name, and print it after "
+        "this and each later change. ",
+        "value=$(\n{code}\n)\ntouch {site}/report\nsed -i '/^{name}=/d' {site}/report\n"
+        'echo "{name}=$value" >>{site}/report\nsort -o {site}/report {site}/report\n'
+        "cat {site}/report",
+        "sed -i '/^{name}=/d' {site}/report\ncat {site}/report",
+        "{name}={value}\n",
+    ),
+    "sql": (
+        "Make the table report with the columns name (its primary key) and value, both TEXT; its "
+        "rows are the lines. Show name and value of all, by name, after this and each later "
+        "change. ",
+        "CREATE TABLE IF NOT EXISTS report (name TEXT PRIMARY KEY, value TEXT);\n"
+        "REPLACE INTO report VALUES ('{name}', ({code}));\n"
+        "SELECT name, value FROM report ORDER BY name",
+        "DELETE FROM report WHERE name = '{name}';\nSELECT name, value FROM report ORDER BY name",
+        "('{name}', '{value}')",
+    ),
+}
+"""By environment: what the first query says, golds that set and remove a line, and a line as it is
+shown."""
 
 
-def bash_line(place: Place, name: str, term: Term | None) -> str:
-    """Return a gold that sets a line to the value of a term, or removes the line."""
-    path = f"{place.facts['site']}/report"
-    lines = [f"touch {path}", f"sed -i '/^{name}=/d' {path}"]
-    if term:
-        lines.insert(0, f"value=$(\n{bash_gold(place, term)}\n)")
-        lines += [f'echo "{name}=$value" >>{path}', f"sort -o {path} {path}"]
-    return "\n".join([*lines, f"cat {path}"])
-
-
-def sql_line(place: Place, name: str, term: Term | None) -> str:
-    """Return a gold that sets a row to the value of a term, or removes the row."""
-    statements = [
-        "CREATE TABLE IF NOT EXISTS report (name TEXT PRIMARY KEY, value TEXT)",
-        f"DELETE FROM report WHERE name = '{name}'",
-    ]
-    if term:
-        statements.append(f"INSERT INTO report VALUES ('{name}', ({sql_gold(place, term)}))")
-    return ";\n".join([*statements, "SELECT name, value FROM report ORDER BY name"])
-
-
-def printed(values: Mapping[str, Any]) -> str:
-    return "".join(f"{name}={value}\n" for name, value in values.items())
-
-
-def selected(values: Mapping[str, Any]) -> str:
-    return str([(name, str(value)) for name, value in values.items()])
-
-
-def ask(
-    draw: Draw,
-    place: Place,
-    hops: int,
-    asks: int,
-    line: Callable[[Place, str, Term | None], str],
-    shown: Callable[[Mapping[str, Any]], str],
-    begin: str,
-) -> Question | str:
+def ask(draw: Draw, place: Place, hops: int, asks: int, env: str) -> Question | str:
     """Return the first request for a report with the later ones, or the reason why there are
     none."""
-    written: Written = place.data
-    world, report, since = written.world, dict[str, Term](), dict[str, int]()
-    last: tuple[str, Term | None] | None = None
-    rounds, kinds, answers, rungs = list[dict[str, Any]](), list[str](), list[str](), list[str]()
+    (begin, put, drop, shown), gold = WAYS[env], GOLDS[env]
+    world, rung = place.data.world, KNOWN
+    report, since = dict[str, Term](), dict[str, list[int]]()
+    rounds, kinds, cells = list[dict[str, Any]](), list[str](), list[str]()
+    last: tuple[str, Term | None] = "", None
     for number in range(draw.randint(FEWEST, MOST)):
-        able = ["add", *["replace", "generalise"][: 2 * len(report)]]
-        if len(report) > 1:
-            able.append("except")
-        if last:
-            able.append("undo")
-        kind, name, like, text = draw.choice(able), NAMES[number], "", ""
-        term: Term | None = None
-        if kind == "add":
-            term, rung = draw_term(draw, written, hops)
-            rungs.append(rung)
-            if term is None or asks:
-                return "no walk of so many hops, or clauses to leave out"
-            text = question(draw, world, term)
-        elif kind == "undo" and last:
-            name, term = last
-        else:
-            like = draw.choice([*report])
+        kind, like = draw.choice([*SAYS]), draw.choice([*report] or [""])
+        if not report or (kind == "except" and len(report) < 2) or (kind == "undo" and not last[0]):
+            kind = "add"
+        name, term, text = NAMES[number], None, ""
+        match kind:
+            case "add":
+                term, at = draw_term(draw, place.data, hops)
+                if term is None or asks:
+                    return "no walk of so many hops, or clauses to leave out"
+                rung, text = max(rung, at), question(draw, world, term)
+            case "undo":
+                name, term = last
+            case "replace" | "generalise":
+                term, text = _another(draw, world, report[like])
+                if term is None:
+                    return "no other value"
         if kind in ("replace", "except"):
             name = like
-        if kind in ("replace", "generalise"):
-            term, text = _another(draw, world, report[like])
-            if term is None:
-                return "no other value"
-        query = SAYS[kind].format(name=name, like=like, text=text)
-        rounds.append({"query": query, "gold": line(place, name, term)})
-        if name in since:
-            rounds[-1]["changes"] = [since[name]]
-        last = (name, report.pop(name, None)) if number and kind != "undo" else None
-        since[name] = number + 1
+        code = drop.format(name=name, **place.facts)
+        last = name * bool(number) * (kind != "undo"), report.pop(name, None)
         if term:
             report[name] = term
-        values = {key: world.value(report[key]) for key in sorted(report)}
-        answers.append(shown(values))
+            code = put.format(name=name, code=gold(place, term), **place.facts)
+            cells.append(shown.format(name=name, value=world.value(term)))
+        query = SAYS[kind].format(name=name, like=like, text=text)
+        rounds.append({"query": query, "gold": code, "changes": since.get(name, [])})
+        since[name] = [number + 1]
         kinds.append(kind)
-    first = rounds[0]
+    rounds[0]["query"] = begin.format_map(place.facts) + rounds[0]["query"]
     return Question(
         kind="+".join(kinds),
         difficulty=hops,
-        gold=first.pop("gold"),
-        query=[begin.format_map(place.facts) + first.pop("query")],
-        held_out=max(rungs) != KNOWN,
-        answer="\n".join(answers),
-        rung=max(rungs),
+        gold=rounds[0]["gold"],
+        query=[rounds[0]["query"]],
+        held_out=rung != KNOWN,
+        answer=cells,
+        rung=rung,
         extra={"rounds": rounds},
     )
 
@@ -146,7 +112,7 @@ def ask(
 def _another(draw: Draw, world: World, term: Term) -> tuple[Term | None, str]:
     """Return the term about another value of one of its conditions, and that value in words; None
     if it has no such value."""
-    for node in draw.shuffled([node for node in term.nodes if node.hop.hidden]):
+    for node in draw.shuffled(node for node in term.nodes if node.hop.hidden):
         for hop in draw.shuffled(others_of(world, node)):
             other = term.with_hop(node, hop)
             if world.value(other) not in (None, "", world.value(term)):
@@ -154,21 +120,10 @@ def _another(draw: Draw, world: World, term: Term) -> tuple[Term | None, str]:
     return None, ""
 
 
-FAMILIES = (
-    Family(
-        "bash-rounds",
-        "bash",
-        "a report in a file, which changes in 3 to 6 rounds; each line answers a question",
-        place=bash_place,
-        ask=partial(ask, line=bash_line, shown=printed, begin=BASH),
-        tasks_per_place=PER_PLACE,
-    ),
-    Family(
-        "sql-rounds",
-        "sql",
-        "a report in a table, which changes in 3 to 6 rounds; each row answers a question",
-        place=sql_place,
-        ask=partial(ask, line=sql_line, shown=selected, begin=SQL),
-        tasks_per_place=PER_PLACE,
-    ),
-)
+def _rounds_of(family: Family) -> Family:
+    """Return the family of reports about the places of a family of questions."""
+    asking = partial(ask, env=family.env)
+    return replace(family, name=f"{family.env}-rounds", about=ABOUT, ask=asking)
+
+
+FAMILIES = tuple(map(_rounds_of, QUESTIONS))
