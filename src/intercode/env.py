@@ -324,7 +324,8 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
             return self._finish_step(self._note_loss(feedback, info), gained, info, "submit")
         info["outcomes"] = self.outcomes()
         observation = self._note_loss(f"The user goes on:\n\n{following.query}", info)
-        self._task, self._submit_count = self.begin_round(following), 0
+        self._task, self._submit_count = following, 0
+        self.begin_round()
         return self._finish_step(observation, gained, info)
 
     def _note_loss(self, text: str, info: dict[str, Any]) -> str:

@@ -285,6 +285,9 @@ class Conversation:
         """The tasks of the rounds to come."""
         self.scores: tuple[Score, ...] = ()
         """The scores of the rounds that have ended."""
+        self.shown: tuple[dict[str, Any], ...] = ()
+        """The same for readers, if there are several rounds. `demands` are 1 if the demand of a
+        round holds, of those that are alive."""
         self._count = 1 + len(task.rounds)
 
     @property
@@ -343,6 +346,14 @@ class Conversation:
     def end_round(self, score: Score) -> Task | None:
         """End the round with this score. Return the task of the next one, if it leads to one."""
         self.scores += (score,)
+        number, demands = len(self.scores), {}
+        for name, part in score.parts.items():
+            if "round " in name:
+                demands[name] = part
+        demands.setdefault(f"round {number}", float(score.success))
+        row = {"round": number, "reward": score.reward, "success": score.success}
+        if self._count > 1:
+            self.shown += ({**row, "demands": demands},)
         least = self._task.extra.get("go_on", "always")
         if not self.ahead or score.reward < _LEAST.get(least, least):
             return None
@@ -365,14 +376,3 @@ class Conversation:
             reward /= self._count if how == "mean" else len(counted)
         success = len(scores) == self._count and all(solved)
         return replace(scores[-1], reward=reward, success=success)
-
-    def shown_rounds(self) -> list[dict[str, Any]]:
-        """Return the rounds that have ended, for readers; none if there is one only. `demands`
-        are 1 if the demand of a round holds, of those that are alive."""
-        rows = []
-        for number, score in enumerate(self.scores if self._count > 1 else (), start=1):
-            demands = {name: part for name, part in score.parts.items() if "round " in name}
-            demands.setdefault(f"round {number}", float(score.success))
-            row = {"round": number, "reward": score.reward, "success": score.success}
-            rows.append({**row, "demands": demands})
-        return rows

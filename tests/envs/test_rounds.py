@@ -116,27 +116,6 @@ def test_all_demands_that_are_alive_count_and_nothing_else_may_change(make: Make
         assert score.success is (expected == "1111"), actions
 
 
-def test_an_alternative_that_was_matched_is_what_later_golds_act_on(make: Make) -> None:
-    record = {
-        "setup": "mkdir /srv/box",
-        "rounds": [
-            {
-                "query": "Make a or b in /srv/box.",
-                "gold": "touch /srv/box/a",
-                "golds": ["touch /srv/box/b"],
-            },
-            {
-                "query": "Put its name into /srv/box/names.",
-                "gold": "(cd /srv/box; ls) >/tmp/n; mv /tmp/n /srv/box/names",
-            },
-        ],
-    }
-    env = make(record)
-    assert played(env, "touch /srv/box/b", "echo b >/srv/box/names")[0] == [True, True]
-    assert played(env, "touch /srv/box/b", "echo a >/srv/box/names")[0] == [True, False]
-    assert played(env, "touch /srv/box/a", "echo a >/srv/box/names")[0] == [True, True]
-
-
 TESTED = {
     "rounds": [
         {"query": "Write one.", "verify": "grep one /srv/text", "gold": "echo one >/srv/text"},

@@ -44,16 +44,12 @@ def gold(task: Task, protocol: str) -> StrategySteps:
         yield Act(f"{SUBMIT} {task.gold}")
         return
     for posed in (task, *task.rounds):
-        yield from _gold_of_round(posed, protocol)
-
-
-def _gold_of_round(task: Task, protocol: str) -> StrategySteps:
-    step: Step = yield Act(task.gold)
-    if "gold_is" in task.extra:  # the script prints the flag last, and both protocols submit a flag
-        *_, flag = step.observation.strip().split("\n")
-        yield Act(f"{SUBMIT} {flag}")
-    elif protocol == SUBMIT:
-        yield Act(f"{SUBMIT} {task.extra.get('submit', '')}".strip())
+        step: Step = yield Act(posed.gold)
+        if "gold_is" in posed.extra:  # the script prints the flag last; both protocols submit it
+            *_, flag = step.observation.strip().split("\n")
+            yield Act(f"{SUBMIT} {flag}")
+        elif protocol == SUBMIT:
+            yield Act(f"{SUBMIT} {posed.extra.get('submit', '')}".strip())
 
 
 def asker(task: Task, protocol: str) -> StrategySteps:

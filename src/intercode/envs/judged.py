@@ -50,7 +50,7 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         return Attempt(self.task, self._executed, self._word, self._seen)
 
     def start_episode(self, task: Task) -> None:
-        self._ruling = self._valued = self._no_value = None
+        self.begin_round()
         for posed in (task, *self._conversation.ahead):
             self.judge_of(posed).before(self.world, posed)
         self.world.start(task)
@@ -90,13 +90,8 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
             return ruling
         return replace(ruling, score=replace(score, parts={**score.parts, **parts}))
 
-    def begin_round(self, task: Task) -> Task:
-        """Return the task, after the rounds with those golds that the agent matched."""
-        last = self.task
-        if self._ruling and self._ruling.gold:
-            last = replace(last, gold=self._ruling.gold)
+    def begin_round(self) -> None:
         self._ruling = self._valued = self._no_value = None
-        return replace(task, earlier=(*self.task.earlier, last))
 
     @property
     def no_value(self) -> str:
@@ -131,7 +126,7 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
                 shown.setdefault("rule", rule)
         files = self.world.files()
         logs = files.services.logs() if files else {}
-        if rounds := self._conversation.shown_rounds():
+        if rounds := self._conversation.shown:
             shown = {**shown, "rounds": rounds}
         return {**shown, "services": logs} if logs else shown
 

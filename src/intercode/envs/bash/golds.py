@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from intercode.envs.workspace import Workspace, execute_gold
 from intercode.types import ExecResult, Outcome, Task, TaskIssue
-from intercode.user import golds_of
 
 _MISSING = re.compile(r"^\S*bash: line \d+: (.+): command not found$", re.MULTILINE)
 _PATH = re.compile(r"(?<![^\s=<>&|;(])(/[\w.+-]+(?:/[\w.+-]+)+)/?(?![\w.+/*?\[{$-])")
@@ -56,11 +55,11 @@ _LAST_COMPLAINT = re.compile(
 
 
 def run_checked(
-    workspace: Workspace, make_command: Callable[[str], str], task: Task
+    workspace: Workspace, golds: Iterable[str], task: Task
 ) -> tuple[Outcome, list[str]]:
-    """Execute a gold and return its outcome and faults, among them paths that are missing. Raises
-    `DataError` if the gold kills its sandbox."""
-    *earlier, command = map(make_command, golds_of(task))
+    """Execute a gold after those of earlier rounds, and return its outcome and faults, among them
+    paths that are missing. Raises `DataError` if the gold kills its sandbox."""
+    *earlier, command = golds
     used = _TEXT.sub(" ", command)
     named = set(_PATH.findall(used))
     for path in _PATH.findall(_QUOTE.sub(" ", task.query)):

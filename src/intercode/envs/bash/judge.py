@@ -186,7 +186,8 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
     def examine(self, world: BashWorld, task: Task) -> GoldRun:
         try:
             world.prepare(task)
-            outcome, faults = run_checked(world.workspace, world.command, task)
+            golds = map(world.command, golds_of(task))
+            outcome, faults = run_checked(world.workspace, golds, task)
             outcomes = [outcome]
             if task.general and (variant := self.variant()):
                 variant.prepare(task)

@@ -21,6 +21,7 @@ from intercode.envs.services import Services
 from intercode.errors import DataError, UsageError
 from intercode.plugins import call_plugin
 from intercode.types import ExecResult, GoldRun, Score, Task
+from intercode.user import golds_of
 
 W = TypeVar("W", bound="World")
 W_contra = TypeVar("W_contra", bound="World", contravariant=True)
@@ -83,13 +84,11 @@ class Attempt:
 @dataclass(frozen=True, slots=True)
 class Ruling:
     """The decision of a judge. `show` returns the outcomes for readers (`InterCodeEnv.outcomes`);
-    `session_lost` is None unless the judge had to end the session. `gold` is the one of several
-    golds that was matched, "" for none."""
+    `session_lost` is None unless the judge had to end the session."""
 
     score: Score
     show: Callable[[], dict[str, Any]] = dict
     session_lost: bool | None = None
-    gold: str = ""
 
 
 class Judge(Protocol[W_contra]):
@@ -120,9 +119,7 @@ class Judge(Protocol[W_contra]):
 
         def play() -> tuple[Score, str]:
             world.start(task)
-            for earlier in task.earlier:
-                world.act(earlier.gold)
-            output = world.act(task.gold).output
+            *_, output = [world.act(gold).output for gold in golds_of(task)]
             attempt = Attempt(task, [task.gold], seen=output)
             return call_plugin(self.rule, Ruling, world, attempt).score, output
 

@@ -82,11 +82,11 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
 
     def facts(self, gold: Gold) -> Facts:
         """Return the facts in which a gold's outcome differs from the untouched world."""
-        return frozenset()
+        return Facts()
 
     def wrong_facts(self, world: W, agent: Seen, gold: Gold) -> Facts:
         """Return the facts in which the agent's outcome differs from a gold's."""
-        return frozenset()
+        return Facts()
 
     @abstractmethod
     def show(
@@ -171,8 +171,7 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
     def rule(self, world: W, attempt: Attempt) -> Ruling:
         first = self.compare_all(world, attempt)
         task, score = attempt.task, first.score
-        matched = first.task.gold if score.success else ""
-        alone = Ruling(score, lambda: self.show(score, first), gold=matched)
+        alone = Ruling(score, lambda: self.show(score, first))
         if not (score.success and self.looks_twice(task) and (variant := self.variant())):
             return alone
         try:
@@ -186,7 +185,7 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
             variant.act(action)
         again = self.compare_all(variant, attempt)
         joined = self.join(score, again.score, task)
-        return Ruling(joined, lambda: self.show(joined, first, again), gold=matched)
+        return Ruling(joined, lambda: self.show(joined, first, again))
 
     def must_hold_twice(self, task: Task) -> bool:
         """Return whether a solution must succeed on variant data too."""
@@ -204,8 +203,10 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         for posed, gold in golds:
             score = self.compare(world, agent, gold, posed)
             if posed.earlier:
-                wrong = frozenset() if score.success else self.wrong_facts(world, agent, gold)
-                parts = self._demands(world, posed, wrong)
+                wrong = Facts()
+                if not score.success:
+                    wrong = self.wrong_facts(world, agent, gold)
+                parts = self._demands(world, attempt.task, wrong)
                 score = replace(score, parts={**score.parts, **parts})
             if best is None or rank(score) > rank(best.score):
                 best = Comparison(world, agent, posed, gold, score)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from pkgutil import resolve_name
 from typing import Any
 
@@ -97,8 +96,6 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
         seen, wanted = agent[1], gold.content
         if seen is None or wanted is None:
             return frozenset()
-        if not seen.tables:
-            wanted = replace(wanted, tables={})
         return frozenset(seen.evidence.items() ^ wanted.evidence.items())
 
     def must_hold_twice(self, task: Task) -> bool:

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from intercode.generate.draws import Draw
-from intercode.generate.families import Family, Place, Question
+from intercode.generate.families import Place, Question
 from intercode.generate.hops.english import in_words, question
 from intercode.generate.hops.families import FAMILIES as QUESTIONS
 from intercode.generate.hops.families import GOLDS, draw_term, others_of
@@ -120,10 +120,7 @@ def _another(draw: Draw, world: World, term: Term) -> tuple[Term | None, str]:
     return None, ""
 
 
-def _rounds_of(family: Family) -> Family:
-    """Return the family of reports about the places of a family of questions."""
-    asking = partial(ask, env=family.env)
-    return replace(family, name=f"{family.env}-rounds", about=ABOUT, ask=asking)
-
-
-FAMILIES = tuple(map(_rounds_of, QUESTIONS))
+FAMILIES = tuple(
+    replace(family, name=f"{family.env}-rounds", about=ABOUT, ask=partial(ask, env=family.env))
+    for family in QUESTIONS
+)

@@ -109,10 +109,8 @@ def _read_steps(folder: Path, root: Path, task: Record) -> Record:
     rounds, reasons = [], dict[Reason, None]()
     for step in task["steps"]:
         place = folder / "steps" / str(step["name"])
-        require_inside(place, root)
-        verifier, shared = {**(step.get("verifier") or {})}, task.get("verifier") or {}
-        verifier["env"] = {**(shared.get("env") or {}), **(verifier.get("env") or {})}
-        posed = {**task, "agent": step.get("agent"), "verifier": verifier, "steps": None}
+        posed = {**task, "agent": step.get("agent"), "verifier": step.get("verifier")}
+        posed |= {"steps": None, "shared": task.get("verifier")}
         record = _read_task(folder, root, posed, place)
         reasons |= dict.fromkeys(record.pop("unplayable") or ())
         if present(place / "workdir"):
@@ -156,7 +154,8 @@ def _read_task(
     environment = task.get("environment") or {}
     services, reasons = _services(build, main, root)
     solving = task.get("solution") or {}
-    (for_all, for_tests, for_solution), lacking = _variables(environment, verifier, solving)
+    parts = environment, task.get("shared") or {}, verifier, solving
+    (for_all, for_steps, for_tests, for_solution), lacking = _variables(*parts)
     reasons = [*_machine_reasons(environment), *reasons]
     reasons += _test_reasons(script, tests, services, root)
     reasons += _setting_reasons(agent, verifier, environment, lacking)
@@ -171,7 +170,7 @@ def _read_task(
         "gold": gold,
         **fields,
         "verify_seconds": float(verifier.get("timeout_sec") or _SECONDS),
-        "verify_env": {**for_all, **for_tests} or None,
+        "verify_env": {**for_all, **for_steps, **for_tests} or None,
         "verify_system": _subjects(query),
         "image": image,
         "cwd": environment.get("workdir"),
