@@ -168,6 +168,8 @@ def test_a_kind_that_yields_nothing_leaves_its_tasks_to_others(tmp_path: Path) -
     assert generation.splits == {"train": 16, "test": 4}
     assert "stuck" not in {task["kind"].partition("/")[0] for task in tasks}
     assert generation.dropped["stuck"]
+    card = json.loads((tmp_path / "card.json").read_text())
+    assert card["left_out"] == {"stuck": dict(generation.dropped["stuck"].most_common(1))}
 
 
 def test_steps_are_for_composed_tasks(tmp_path: Path) -> None:

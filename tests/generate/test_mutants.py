@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 
+from intercode.generate import FAMILIES
+from intercode.generate.drafts import Wanted, draft
+from intercode.generate.draws import Draw, read_toml
+from intercode.generate.ladder import rungs
 from intercode.generate.mutants import bash_mutants, python_mutants, sql_mutants
 
 
@@ -134,6 +139,79 @@ def test_a_query_is_mutated(gold: str, mistakes: list[str]) -> None:
     made = list(sql_mutants(gold))
     assert gold not in made
     assert set(mistakes) <= set(made)
+
+
+@pytest.mark.parametrize(
+    ("family", "gold", "mistake"),
+    [
+        ("bash-compare", "cmp -s a b && rm a", "[ $(wc -c < a) = $(wc -c < b) ] && rm a"),
+        ("bash-compare", "cmp -s a b && rm a", "diff -qi a b > /dev/null && rm a"),
+        ("bash-compare", "cmp -s a b && rm a", "diff -qb a b > /dev/null && rm a"),
+        ("bash-compare", "cd /a && ls *.md", "shopt -s nocaseglob; cd /a && ls *.md"),
+        ("bash-logs", """awk '$3 == "/a"' /l""", """awk 'tolower($3) == tolower("/a")' /l"""),
+        ("bash-logs", "awk '$4 >= 400' /l", "awk '$4 ~ /^4/' /l"),
+        ("bash-files", "sort /a", "sort -V /a"),
+        ("bash-files", "sort -u /a | wc -l", 'tr -s " " < /a | sort -u | wc -l'),
+        ("bash-files", "awk '{print $2}' /a", "awk -F'[ ]' '{print $2}' /a"),
+        ("bash-find", "find /a -type d -name 'b*'", "find /a -type d -name 'b*' -prune"),
+        ("bash-find", "sort -k1,1nr -k2,2 | head", "sort -k1,1nr -k2,2V | head"),
+        ("bash-settings", "grep -c '^[a-m]' /a", "grep -c '^[a-l]' /a"),
+        ("bash-settings", "sed -i 's/^k = [0-9]*/k = 3/' /a", "sed -i 's/^k = .*/k = 3/' /a"),
+        ("bash-filing", "find -exec mv -t /b {} +", "find -exec cp -t /b {} +"),
+        ("bash-filing", "find -name 'a-*'", "find -name 'a*'"),
+    ],
+)
+def test_a_command_has_the_first_mistakes_of_its_family(
+    family: str, gold: str, mistake: str
+) -> None:
+    assert mistake in list(bash_mutants(gold, family))
+
+
+@pytest.mark.slow
+def test_each_first_mistake_is_one_of_some_gold() -> None:
+    tables, golds = read_toml("mistakes"), dict[str, list[str]]()
+    for family in FAMILIES.values():
+        if family.env == "python" or family.compose:
+            continue
+        for seed in range(24):
+            draw = Draw(str(seed), "test")
+            place = family.place(draw, "x")
+            for question in family.questions:
+                able = [*rungs(question)]
+                wanted = Wanted(question, able[seed % len(able)])
+                gold = draft(draw, family, place, wanted, 0).gold
+                for name in (family.env, family.name):
+                    golds.setdefault(name, []).append(gold)
+    for name, edits in tables.items():
+        for pattern, _ in edits:
+            assert any(map(re.compile(pattern).search, golds[name])), pattern
+
+
+@pytest.mark.parametrize(
+    ("family", "gold", "mistake"),
+    [
+        ("sql-shop", "SELECT a FROM t WHERE b = 'Abc'", "SELECT a FROM t WHERE b LIKE 'Abc'"),
+        (
+            "sql-shop",
+            "SELECT id FROM t WHERE day = (SELECT MAX(day) FROM t)",
+            "SELECT id FROM t WHERE id = (SELECT MAX(id) FROM t)",
+        ),
+        (
+            "sql-shop",
+            "SELECT a FROM t WHERE rebate IS NOT NULL",
+            "SELECT a FROM t WHERE rebate > 0",
+        ),
+        ("sql-shop", "SELECT a FROM t WHERE rebate IS NULL", "SELECT a FROM t WHERE rebate = 0"),
+        ("sql-shop", "SELECT COUNT(*) FROM t", "SELECT COUNT(rebate) FROM t"),
+        ("sql-shop", "SELECT COUNT(*) FROM t", "SELECT COUNT(DISTINCT customer_id) FROM t"),
+        ("sql-library", "SELECT COUNT(back) FROM loan", "SELECT COUNT(*) FROM loan"),
+        ("sql-library", "SELECT COUNT(id) - COUNT(back) FROM t", "SELECT COUNT(id) FROM t"),
+        ("sql-library", "SELECT loan.id FROM loan", "SELECT reader.id FROM loan"),
+        ("sql-league", "SELECT a FROM t GROUP BY t.id", "SELECT a FROM t GROUP BY t.name"),
+    ],
+)
+def test_a_query_has_the_first_mistakes_of_its_family(family: str, gold: str, mistake: str) -> None:
+    assert mistake in list(sql_mutants(gold, family))
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,17 @@ SWAPPED: Rows = [(3, "ann"), (4, "bob")]
             table([(3, 1), (2.5, 2)]),
             True,
         ),
+        (
+            # COUNT(*) is another count in a query of another form
+            table([("ann", 1, 2)], "name", "COUNT(*)", "SUM(n)"),
+            table([("ann", 1, 2)], "name", "COUNT(DISTINCT id)", "COUNT(*)"),
+            True,
+        ),
+        (
+            table([(2, "ann", 1)], "SUM(n)", "name", "COUNT(*)"),
+            table([("ann", 1, 2)], "name", "COUNT(*)", "SUM(n)"),
+            True,
+        ),
         (table([(10**10 + 1.0, 1), (2.5, 2)]), table([(10**10, 1), (2.5, 2)]), False),
         (
             # noise of floats does not mix rows up

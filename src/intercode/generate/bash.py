@@ -16,26 +16,12 @@ from operator import itemgetter
 from statistics import median_high
 from typing import Any
 
-from intercode.generate.draws import as_text, middle
+from intercode.generate.draws import as_text, middle, read_toml
 from intercode.generate.families import Draw, Family, Parameters, Place
 from intercode.generate.ground import Archive, Compressed, Prose, Rows
 
-ENDINGS = [
-    "txt",
-    "csv",
-    "log",
-    "dat",
-    "cfg",
-    "tmp",
-    "bak",
-    "lst",
-    "map",
-    "out",
-    "raw",
-    "tag",
-    "ini",
-    "rec",
-]
+_WORDS = read_toml("words")
+ENDINGS = _WORDS["endings"].split()
 
 
 # -- bash-files ------------------------------------------------------------------------------------
@@ -140,8 +126,9 @@ def _tables_place(draw: Draw, name: str) -> Place:
     prices = _numbers(draw, 9, 11, 11, 101, 101, 120)
     measures = draw.sample(range(10, 300), 8)
     codes = draw.sample(range(100, 1000), 6)
+    suppliers = [*codes, *draw.choices(codes, (5, 5, 4, 3, 2, 2), k=26)]
     rows = list[tuple[Any, ...]]()
-    for number in draw.sample(range(10, 400), 32):
+    for number, supplier in zip(draw.sample(range(10, 400), 32), suppliers, strict=True):
         row = [
             number,
             f"{draw.choice(nouns)}-{draw.randint(10, 99)}",
@@ -151,7 +138,7 @@ def _tables_place(draw: Draw, name: str) -> Place:
             draw.choice(measures),
             draw.choice(measures),
             draw.choice(measures),
-            *draw.choices(codes, (5, 5, 4, 3, 2, 2)),
+            supplier,
         ]
         rows.append(tuple(row))
     parts = Rows(
@@ -163,11 +150,11 @@ def _tables_place(draw: Draw, name: str) -> Place:
         spaces=False,
     )
     persons = [*people, *people, "-".join(people), "-".join(reversed(people))]
-    suppliers = Rows(("code", "person"), tuple(zip(codes, persons, strict=True)))
+    owners = Rows(("code", "person"), tuple(zip(codes, persons, strict=True)))
     path = f"{site}/parts.csv"
     place = Place(name, facts={"site": site, "path": path, "people": people}, grows=[site])
     place.write(path, parts)
-    place.fix("suppliers.csv", suppliers)
+    place.fix("suppliers.csv", owners)
     columns = dict(zip(MEASURES, draw.sample(range(6, 9), 3), strict=True))
     column = draw.choice((6, 7))
     amount = draw.limit(middle(measures, 3))
@@ -280,7 +267,7 @@ def _request(draw: Draw, place: Place) -> Parameters:
 # -- bash-settings ---------------------------------------------------------------------------------
 
 MEANINGS = ["timeout", "size limit", "number of retries"]
-_KEY = re.compile(r"(# ?)?[a-z][a-z.-]*")
+_KEY = re.compile(r"# ?[A-Za-z][A-Za-z.-]*|[a-z][a-z.-]*")
 
 
 def _settings(draw: Draw, keys: list[str], low: int, high: int) -> Rows:
@@ -474,7 +461,7 @@ def _member(draw: Draw, place: Place) -> Parameters:
 # -- bash-compare ----------------------------------------------------------------------------------
 
 
-_LONGER = ["mjs", "mts", "zsh", "qmd", "tpl", "yml", "erb", "slog", "ipy", "xcsv", "xtxt", "rdat"]
+_LONGER = _WORDS["longer_endings"].split()
 """Endings of files that are endings without their first letter, too."""
 
 
@@ -527,7 +514,14 @@ FAMILIES = (
         "bash-files", "bash", "one text file: count, print, change, remove", _files_place, _note
     ),
     Family("bash-find", "bash", "files of a tree, by name, size and folder", _find_place, _search),
-    Family("bash-tables", "bash", "CSV tables: filter, add up, group, join", _tables_place, _row),
+    Family(
+        "bash-tables",
+        "bash",
+        "CSV tables: filter, add up, group, join",
+        _tables_place,
+        _row,
+        tasks_per_place=2,
+    ),
     Family("bash-logs", "bash", "access logs: select, count, rank", _logs_place, _request),
     Family(
         "bash-settings",

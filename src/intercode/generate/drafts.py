@@ -145,7 +145,7 @@ def mistakes(
     seen = set[str]()
     for text in (question.gold, *question.equivalents):
         seen.add(" ".join(NORMAL[family.env](fill(text, parameters)).split()))
-    for mutant in MUTANTS[family.env](gold):
+    for mutant in MUTANTS[family.env](gold, family.name):
         form = " ".join(mutant.split())
         if form not in seen:
             seen.add(form)

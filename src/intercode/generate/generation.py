@@ -54,9 +54,11 @@ TEST_EVERY = 5
 """The number of tasks of which one is in the test split."""
 BATCH = 24
 """The number of units whose golds are executed at once."""
-BUDGET = {"bash": 30, "sql": 80, "python": 300}
-"""The number of changes that may be tried for one task."""
-FIRST = {"bash": 16, "sql": 6, "python": 24}
+BUDGET = {"bash": 14, "sql": 40, "python": 100}
+"""The number of changes near its words that one mistake may survive."""
+TURNS = 1
+"""The number of turns in which a place still grows to suit all its tasks."""
+FIRST = {"bash": 6, "sql": 6, "python": 24}
 """The number of changes before any mistake is tried."""
 USUAL_HOPS = (2, 3, 4, 5)
 PROGRESS, CARD, TASKS = "progress.jsonl", "card.json", "tasks.jsonl"
@@ -130,6 +132,14 @@ class Work:
     drafts: list[Draft] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
     dropped: list[tuple[str, str]] = field(default_factory=list)
+    suited: list[Draft] = field(default_factory=list)
+    """The tasks that the place is known to suit as it is now."""
+
+    def suit(self, drafted: Draft, place: Place) -> None:
+        """Take the place after it grew for a task."""
+        if place is not self.place:
+            self.place, self.suited = place, []
+        self.suited.append(drafted)
 
     def line(self) -> dict[str, Any]:
         """Return what `progress.jsonl` keeps."""
@@ -370,17 +380,16 @@ class Generation:
 
     def _settle(self, draw: Draw, work: Work) -> None:
         """Let the place grow until it suits all tasks at once; drop those that it never suits."""
-        for turn in range(len(work.drafts)):
-            place = work.place
+        for turn in range(TURNS + len(work.drafts) + 1):
             for drafted in work.drafts[:]:
-                grown, passing = self._grow(draw, drafted, work.place, first=0)
+                if drafted in work.suited:
+                    continue
+                grown, passing = self._grow(draw, drafted, work.place, settling=turn)
                 if passing == []:
-                    work.place = grown
-                elif turn:
+                    work.suit(drafted, grown)
+                else:
                     work.drafts.remove(drafted)
                     work.dropped.append((drafted.question.kind, "it needs a place of its own"))
-            if work.place is place:
-                break
 
     def _compose(self, draw: Draw, unit: Unit) -> Work:
         assert unit.family.compose
@@ -423,13 +432,13 @@ class Generation:
         if family.env == "python":
             assert family.inputs
             ground = family.inputs(draw, drafted.question, drafted.parameters)
-        ground, passing = self._grow(draw, drafted, ground, first=FIRST[family.env])
+        ground, passing = self._grow(draw, drafted, ground)
         if passing is None:
             return "the gold fails, or it prints nothing and changes nothing"
         if passing:
             return with_placeholders(f"this passes too: {passing[0]}", drafted.parameters)
         if isinstance(ground, Place):
-            work.place = ground
+            work.suit(drafted, ground)
         else:
             calls = fewer(ground, drafted.gold, drafted.mistakes)
             tests = write_tests(drafted.gold, calls)
@@ -441,19 +450,24 @@ class Generation:
         return ""
 
     def _grow(
-        self, draw: Draw, drafted: Draft, ground: Any, *, first: int
+        self, draw: Draw, drafted: Draft, ground: Any, settling: int = -1
     ) -> tuple[Any, list[str] | None]:
         """Let the ground of a task grow, if it can, and return the mistakes that are still
-        accepted."""
+        accepted. `settling` is the number of the turn in which a place has to suit all its
+        tasks."""
         env = self.plan.family.env
-        budget, neutral = BUDGET[env], 0.0
+        budget, first, neutral = BUDGET[env], FIRST[env], 0.0
         judge: Any = python_judge
         if env == "sql":
             judge = sql_judge
         elif env == "bash":
             judge = bash_judge(self._trial(), drafted.record["query"])
             neutral = NEUTRAL  # in other languages, changes do not build on each other
-        if isinstance(ground, Place) and not ground.tables and not ground.grows:
+        if settling >= 0:
+            first = 0
+        if settling >= TURNS or (
+            isinstance(ground, Place) and not ground.tables and not ground.grows
+        ):
             budget = first = 0
         gold, mistakes = drafted.gold, drafted.mistakes
         return grow(
@@ -516,12 +530,17 @@ class Generation:
 
     def _finish(self) -> None:
         """Write the card, and end the progress."""
+        left_out = {}
+        for _, wanted in sorted(self.exhausted, key=str):
+            if not self.kinds[wanted.kind]:
+                left_out[wanted.kind] = dict(self.dropped[wanted.kind].most_common(1))
         card = {
             **self.plan.facts,
             "intercode": __version__,
             "splits": self.splits,
             "distances": self.rungs,
             "yields": yields(self.kinds, self.dropped),
+            "left_out": left_out,
             "digests": digests(self.folder),
         }
         (self.folder / CARD).write_text(json.dumps(card, indent=2) + "\n", "utf-8")

@@ -47,21 +47,35 @@ def similar(draw: Draw, name: str, hyphen: str = "-") -> str:
     joint = hyphen
     if " " in name or name[:1].isupper():
         joint = " "
-    return draw.choice(
-        (
-            f"{name}s",
-            f"{draw.choice(('new', 'old', 'my'))}{hyphen}{name}",
-            f"{name}{joint}{draw.choice(('Old', 'North', 'II'))}",
-            f"{draw.choice(('New', 'Old', 'East'))}{joint}{name}",
-            f"re{name}",
-            f"{name}ed",
-            f"sub{name}",
-            name.capitalize(),
-            name.capitalize(),
-            name.lower(),
-            name.upper(),
-        )
+    return draw.choice(_SIMILAR).format(
+        name=name,
+        before=draw.choice(("new", "old", "my")) + hyphen,
+        Before=draw.choice(("New", "Old", "East")) + joint,
+        after=joint + draw.choice(("Old", "North", "II")),
+        capital=name.capitalize(),
+        upper=name.upper(),
+        lower=name.lower(),
     )
+
+
+_SIMILAR = (
+    "{name}s",
+    "{before}{name}",
+    "{name}{after}",
+    "{Before}{name}",
+    "re{name}",
+    "{name}ed",
+    "sub{name}",
+    "{capital}",
+    "{lower}",
+    "{upper}",
+)
+
+
+def _range_ends(near: Texts) -> list[str]:
+    """Return the letters or digits at which ranges among the words, such as `a-m`, differ."""
+    ends = [end for word in near if re.fullmatch(r"\w-\w", word) for end in word[::2]]
+    return [end for end in ends if ends.count(end) == 1]
 
 
 def _usually(draw: Draw, preferred: Sequence[Item], items: Sequence[Item]) -> Item:
@@ -106,6 +120,9 @@ def _line_near(draw: Draw, line: str, near: Texts) -> str:
     """Return a line like this one: other words or numbers, more or fewer spaces, or nothing."""
     words = line.split()
     word = _word_in(line, near, draw) or draw.choice(words or ["x"])
+    ends = _range_ends(near)
+    if ends and draw.random() < 0.5:
+        return draw.choice((f"{draw.choice(ends)}{line[1:]}", f"{line[:-1]}{draw.choice(ends)}"))
     if draw.random() < 0.6:
         other = draw.choice([*filter(_NAME.fullmatch, near), word])
         longer = similar(draw, word, "_")  # by all definitions another word
@@ -214,6 +231,8 @@ class Rows:
         touched = without(self._named(near), [self.key])
         columns += without(columns, self.closed) * 3
         move, rows = _move(draw, _ROW_MOVES), list(self.rows)
+        if len(rows) > _MOST_ROWS and move.startswith("add"):
+            return self
         adds = move in ("add", "add_extreme")
         changes = 1
         if adds:
@@ -223,7 +242,7 @@ class Rows:
             changes = draw.choice((0, 1, 1))
         new = list(rows[spot])
         for _ in range(changes):
-            column = _usually(draw, touched, columns)
+            column = draw.choice((draw.choice(touched or columns), draw.choice(columns)))
             self._change(draw, new, column, near, (ids or {}).get(column, ()))
         words = [name for name in self.columns if self._is_open_text(name)]
         if adds and words and draw.random() < 0.3:  # so that it shows where it is taken
@@ -231,10 +250,12 @@ class Rows:
         if adds:
             if self.key:
                 place = self.columns.index(self.key)
-                new[place] = self._new_key(draw, new[place])
+                new[place] = self._new_key(draw, new[place], near)
             rows.insert(draw.choice((spot, spot + 1, 0, len(rows))), tuple(new))
         elif move == "change":
             rows[spot] = tuple(new)
+        elif move == "change_all":
+            rows = self._alike(draw, new, without(touched, [*self.closed, *self.refers]))
         elif move == "remove" and not self.key and len(rows) > 3:
             del rows[spot]
         else:
@@ -245,6 +266,18 @@ class Rows:
         if self.sort:
             rows.sort(key=itemgetter(self.columns.index(self.sort)))
         return replace(self, rows=tuple(rows))
+
+    def _alike(self, draw: Draw, row: Sequence[Cell], columns: Texts) -> list[tuple[Cell, ...]]:
+        """Return the rows, where those of the row's group have its value in one of the columns, so
+        that a group may have none of a kind."""
+        rows, groups = list(self.rows), [*self.closed, *self.refers]
+        if not groups or not columns:
+            return rows
+        group, place = (self.columns.index(draw.choice(names)) for names in (groups, columns))
+        for number, old in enumerate(rows):
+            if old[group] == row[group]:
+                rows[number] = (*old[:place], row[place], *old[place + 1 :])
+        return rows
 
     def _named(self, words: Texts) -> list[str]:
         """Return the columns whose names are among the words; or else, whose numbers are."""
@@ -279,21 +312,25 @@ class Rows:
             places += best * (len(places) // len(best))
         return places
 
-    def _new_key(self, draw: Draw, old: Any) -> Any:
-        """Return a free key: a number, at times with a digit more or less, or a similar name."""
+    def _new_key(self, draw: Draw, old: Any, near: Texts) -> Any:
+        """Return a free key: a number, at times with a digit more or less, or a similar name, which
+        may begin with the end of a range."""
         used = self.column(self.key)
         numbers = of_type(int, used)
         if len(numbers) == len(used):
             digit, high = draw.randint(1, 9), max(numbers) + len(used) + 2
             low = min(numbers)
             options = [draw.randint(low, high), draw.randint(low, high), draw.randint(low, high)]
-            if high < _LARGEST_KEY:
+            if int(old) < _LARGEST_KEY:
                 options += [10 * int(old) + digit, int(f"{digit}{old}")]
             new = draw.choice([*options, int(str(old)[:-1] or digit)])
             while new in numbers:
                 new += 1
             return new
         name = similar(draw, str(draw.choice((old, old, draw.choice(used)))))
+        ends = [end for end in _range_ends(near) if end.islower()]
+        if ends and draw.random() < 0.5:
+            name = draw.choice(ends) + name.lower()
         if name in used:
             name += str(len(used))
         return name
@@ -332,10 +369,20 @@ class Rows:
         row[place] = value
 
 
-_ROW_MOVES = {"add_extreme": 0.3, "add": 0.3, "change": 0.3, "remove": 0.03, "swap": 0.07}
+_ROW_MOVES = {
+    "add_extreme": 0.35,
+    "add": 0.45,
+    "change": 0.12,
+    "change_all": 0.03,
+    "remove": 0.01,
+    "swap": 0.04,
+}
 """Probabilities of changes to a table: add a row like the one that is first or last by a column, or
-like any row; change a row, remove it, or let it swap places with another."""
-_LARGEST_KEY = 10_000
+like any row; change a row, or one value in all rows with a common one, remove a row, or let it swap
+places with another."""
+_MOST_ROWS = 500
+"""A table with more rows gets no more of them."""
+_LARGEST_KEY = 1_000
 """Larger keys do not get another digit."""
 
 
@@ -586,8 +633,9 @@ def bytes_of(content: Any) -> bytes:
 
 
 _LONGEST_PATH = 60
-_EXTREME = 0.2
-"""The probability that the largest or the smallest file grows, if the gold names no file."""
+_EXTREME, _EXTREME_FIRST = 0.2, 0.6
+"""The probability that the largest or the smallest file grows, if the gold names no file; the
+second if the gold prints the first ones."""
 _COPY, _COPY_NAMED = 0.2, 0.05
 """The probability that a file is copied to another folder; the second if the gold names it."""
 _CHANGE, _CHANGE_NAMED, _CHANGE_PARTS = 0.3, 0.7, 0.9
@@ -595,7 +643,9 @@ _CHANGE, _CHANGE_NAMED, _CHANGE_PARTS = 0.3, 0.7, 0.9
 second is for a file that the gold names, the third for tables and archives."""
 _TWINS = 0.6
 """The probability that files of the same name get a new file in their folder as well."""
-_MOST_CHANGES = {Rows: 30, Prose: 10}
+_AT_ONCE = (1, 2, 5)
+"""Numbers of files with one content that are added at once near a file."""
+_MOST_CHANGES = {Rows: 6, Prose: 10}
 """The largest number of changes that a content gets at once, by its type."""
 
 
@@ -608,7 +658,11 @@ def grow_files(draw: Draw, files: Mapping[str, Any], near: Texts, known: Texts) 
     words = {*known}
     named = [path for path in paths if path.rpartition("/")[2] in words]
     path = _usually(draw, named or _with_most(paths, words), paths)
-    if not named and draw.random() < _EXTREME:
+    extreme = _EXTREME
+    if "head" in known:
+        extreme = _EXTREME_FIRST
+    is_extreme = not named and draw.random() < extreme
+    if is_extreme:
         path = draw.choice((min, max))(paths, key=lambda path: len(bytes_of(files[path])))
     content, copy, change = files[path], _COPY, _CHANGE
     if named:
@@ -616,21 +670,25 @@ def grow_files(draw: Draw, files: Mapping[str, Any], near: Texts, known: Texts) 
     if isinstance(content, (Rows, Archive)):
         change = _CHANGE_PARTS
     if draw.random() < copy:
-        name = _path_of_copy(draw, path, paths)
+        names = [_path_of_copy(draw, path, paths)]
     elif hasattr(content, "grown") and draw.random() < change:
         most = _MOST_CHANGES.get(type(content), 1)
         for _ in range(draw.choice((1, max(1, most // 3), most))):
             content = content.grown(draw, near, known)
         return {**files, path: content}
     else:
-        name = _path_near(draw, path, near, known, paths)
-        content = _content_near(draw, content, near, known)
-    new = {name: content}
+        if not is_extreme or draw.random() < 0.2:
+            content = _content_near(draw, content, near, known)
+        names = []
+        for _ in range(draw.choice(_AT_ONCE)):
+            names.append(_path_near(draw, path, near, known, paths))
+    new = dict.fromkeys(names, content)
     folder, _, file = path.rpartition("/")
-    if name.startswith(f"{folder}/") and draw.random() < _TWINS:
-        for twin in paths:
-            if twin.endswith(f"/{file}") and twin != path:
-                new[twin.removesuffix(file) + name.removeprefix(f"{folder}/")] = files[twin]
+    for name in names:
+        if name.startswith(f"{folder}/") and draw.random() < _TWINS:
+            for twin in paths:
+                if twin.endswith(f"/{file}") and twin != path:
+                    new[twin.removesuffix(file) + name.removeprefix(f"{folder}/")] = files[twin]
     changed = dict(files)
     for name, content in new.items():
         nested = any(f"{name}/" in other or f"{other}/" in name for other in changed)
@@ -656,6 +714,45 @@ def _path_of_copy(draw: Draw, path: str, paths: Texts) -> str:
     return f"{where}/{new}".lstrip("/")
 
 
+def _name_near(draw: Draw, name: str, near: Texts, paths: Texts) -> str:
+    """Return a name like this one: hidden, longer, with another ending, number or case."""
+    stem, dot, ending = name.rpartition(".")
+    used = {*re.findall(r"[a-z]+", " ".join(paths))}
+    word = _word_in(name, near, draw) or name
+    return draw.choice(_NAMES).format(
+        name=name,
+        stem=stem or name,
+        dot=dot,
+        ending=ending,
+        upper=ending.upper(),
+        number=draw.randint(2, 99),
+        old=draw.choice(("bak", "old", "orig")),
+        version=draw.choice(("old", "new")),
+        other=draw.choice(among(near, used) or [name]),
+        similar=name.replace(word, similar(draw, word)),
+        capital=name.capitalize(),
+        lower=name.lower(),
+    )
+
+
+_NAMES = (
+    ".{name}",
+    ".{name}",
+    "{name}.{old}",
+    "{stem}-{number}{dot}{ending}",
+    "{stem}{ending}",
+    "{stem}{dot}{upper}",
+    "{stem}{dot}x{ending}",
+    "{capital}",
+    "{lower}",
+    "{version}-{name}",
+    "{similar}",
+    "{other}{dot}{ending}",
+    "{stem}{ending}",
+    "{name}",
+)
+
+
 def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -> str:
     """Return a path in the same folder, in one below or above it or with a similar name, whose
     name is similar. The folder below may be called like a file if the gold asks for types. The
@@ -663,38 +760,29 @@ def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -
     folder, _, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
     stem = stem or name
-    used = {*re.findall(r"[a-z]+", " ".join(paths))}
-    stems = among(near, used) or [name]
     near_words = [word for word in near if len(word) > 1]
-    word = _word_in(name, near_words, draw)
-    new = draw.choice(
-        (
-            *[f".{name}"] * 3,
-            f"{name}.{draw.choice(_OLD)}",
-            f"{name}.{draw.choice(_OLD)}",
-            f"{stem}-{draw.randint(2, 99)}{dot}{ending}",
-            f"{stem}{ending}",
-            *[f"{stem}{dot}{ending.upper()}"] * 2,
-            *[f"{stem}{dot}x{ending}"] * 2,
-            name.capitalize(),
-            name.lower(),
-            f"{draw.choice(_VERSIONS)}-{name}",
-            f"{draw.choice(_VERSIONS)}-{name}",
-            name.replace(word, similar(draw, word)) if word else f"{name}s",
-            f"{draw.choice(stems)}{dot}{ending}",
-            f"{draw.choice(stems)}-{draw.randint(2, 99)}{dot}{ending}",
-            name,
-        )
-    )
+    new = _name_near(draw, name, near_words, paths)
     above, part = folder.rpartition("/")[0], _word_in(folder, near_words, draw)
     usual = ["old", "archive", ".cache", "tmp", f"{name}.d", "later"]
     if "type" in known:
         usual[5] = new
     below = f"{folder}/{draw.choice(usual)}"
-    where = draw.choice((folder, folder, folder, below, above, ""))
-    shown = {"iname": name.swapcase(), "i": name.swapcase(), ".*": f".{name}"}
+    folders: Sequence[str] = (folder, folder, folder, below, above, "")
+    ends = _range_ends(near)
+    if ends and draw.random() < 0.7:
+        end = draw.choice(ends)
+        folders, new = (folder,), f"{end}{name}"
+        if end.isdigit():
+            new = f"{stem}-{end}{dot}{ending}"
+    where = draw.choice(folders)
+    shown = {"f": name.capitalize(), ".*": f".{name}"}
+    shown |= dict.fromkeys(("iname", "i"), name.swapcase())
     words = among(shown, near)
-    if words and draw.random() < 0.5:
+    if part and "prune" in near:
+        where = f"{folder}/{part}"
+    elif part and "iname" in near and draw.random() < 0.3:
+        where = folder.replace(part, part.swapcase())
+    elif words and draw.random() < 0.5:
         where, new = draw.choice((folder, "")), shown[draw.choice(words)]
     elif "type" in near and draw.random() < 0.5:
         where = f"{folder}/{stem}-{draw.randint(2, 99)}{dot}{ending}"
@@ -703,21 +791,25 @@ def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -
     return f"{where}/{new}".lstrip("/").replace(" ", "-")
 
 
-_OLD = ("bak", "old", "orig")
-_VERSIONS = ("old", "new")
-
-
 def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
     """Return the content for a file near another: the same, none, four times it, one of the same
     size, with a similar word for a word, of a size near a number, or with another change."""
     move = _move(draw, _CONTENT_MOVES)
-    if move == "same" or not isinstance(content, str):
+    if not isinstance(content, str) or (move == "same" and not {"qi", "qb"} & {*near}):
         return content
     new, hyphen = content, "-"
     if isinstance(content, Prose):
         hyphen = "_"
     numbers = numbers_in(near, 10)
-    if move == "resize" and numbers:
+    if "qi" in near:  # what options of diff ignore
+        new = content.swapcase()
+    elif "qb" in near:
+        new = content.replace(" ", "  ")
+    elif move == "line" and near:
+        lines = content.splitlines() or [""]
+        lines[draw.randrange(len(lines))] = draw.choice(near)
+        new = as_text(lines)
+    elif move == "resize" and numbers:
         size = max(1, draw.choice(numbers) + draw.choice((-1, 0, 1)))
         new = (content + "x") * (size // (len(content.encode()) + 1) + 1)
         new = new.encode()[: size - 1].decode(errors="ignore") + "\n"
@@ -726,8 +818,8 @@ def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
         if len(content) < _LONG:
             longer *= 4
         new = draw.choice(("", longer))
-    elif move == "swapcase":
-        new = content.swapcase()
+    elif move == "as_long":
+        new = draw.choice((content.swapcase(), content.replace(" ", "x", 1)))
     elif word := _word_in(content, near, draw):
         new = content.replace(word, similar(draw, word, hyphen))
     elif isinstance(content, Prose):
@@ -735,6 +827,13 @@ def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
     return type(content)(new)
 
 
-_CONTENT_MOVES = {"same": 0.3, "repeat": 0.1, "swapcase": 0.1, "word": 0.1, "resize": 0.4}
+_CONTENT_MOVES = {
+    "same": 0.3,
+    "repeat": 0.1,
+    "as_long": 0.1,
+    "word": 0.1,
+    "line": 0.1,
+    "resize": 0.3,
+}
 """Probabilities of the differences between a new file and the one near it; without a number to
 resize to, another word."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Protocol, Self, TypeVar
 
@@ -23,8 +24,8 @@ _FILE = re.compile(r"(?<=/)[\w-]+(?:\.\w+)+")
 _JOINED = re.compile(r"/?\w+(?:[./-]\w+)+|/\w+")
 _QUOTED = re.compile(r"'[^'\n]+'|\"[^\"\n]+\"")
 _TOKEN = re.compile(r"[\w./-]*\w|\S")
-MOST_AT_ONCE = 20
-NEUTRAL = 0.3
+MOST_AT_ONCE = 12
+NEUTRAL = 0.15
 """The part of the changes that stay although they refute nothing: others may build on them."""
 
 
@@ -71,28 +72,35 @@ def grow(
     neutral: float = NEUTRAL,
 ) -> tuple[G, list[str] | None]:
     """Return the ground after it grew, and the mistakes that it does not refute; None if the gold
-    is not sound on it. The first changes, near its words, are made before any mistake is tried. At
-    most `budget` changes are tried, each of which costs an execution of the
-    gold and of the mistakes that are left. A change that refutes nothing stays with the probability
-    `neutral`."""
+    is not sound on it. The first changes, near its words, are made before any mistake is tried.
+
+    A mistake that survives `budget` changes near its words ends the growth. A change costs an
+    execution of the gold and of the mistakes that are left; once none is left, the others are
+    executed again, since a change may let them pass. One that refutes nothing stays with the
+    probability `neutral`."""
     known = words_of(gold)
     changed = ground
     for _ in range(first):
         changed = changed.grown(draw, draw.sample(known, min(3, len(known))), known)
-    if not first or judge(changed, gold, ()) is not None:
+    passing = judge(changed, gold, mistakes) if first else None
+    if passing is not None:
         ground = changed
-    passing = judge(ground, gold, mistakes)
-    while passing and budget > 0:
-        budget -= 1
-        near = touched(gold, draw.choice(passing)) or known
+    else:
+        passing = judge(ground, gold, mistakes)
+    survived = Counter[str]()
+    while passing:
+        target = draw.choice(passing)
+        if survived[target] == budget:
+            break
+        survived[target] += 1
+        near = touched(gold, target) or known
         changed = ground
         for _ in range(draw.randint(1, MOST_AT_ONCE)):
             changed = changed.grown(draw, near, known)
         still = judge(changed, gold, passing)
         if still is None or (len(still) == len(passing) and draw.random() >= neutral):
             continue
-        refuted = without(mistakes, passing)
-        again = judge(changed, gold, refuted)
-        if again is not None and len(still) + len(again) <= len(passing):
-            ground, passing = changed, still + again
+        if not still:
+            still = judge(changed, gold, without(mistakes, passing)) or []
+        ground, passing = changed, still
     return ground, passing

@@ -37,7 +37,7 @@ HIDDEN = 30
 def bash_judge(trial: Trial, query: str) -> Judge[Place]:
     def judge(place: Place, gold: str, mistakes: Texts) -> list[str] | None:
         right, *outcomes = trial.outcomes(place, [gold, *mistakes])
-        if trial.errors or (not right.output.strip() and not right.changes):
+        if trial.complained or (not right.output.strip() and not right.changes):
             return None
         task = Task("", query, gold)
         passing = []

@@ -1,14 +1,14 @@
 """Plausible mistakes: what a gold becomes by one small change. A generated task is kept only if the
 reward refuses all that mean something else, so that its files tell wrong from right.
 
-    Bash     an option, a stage of a pipe, an anchor, an escape or a condition less; < for <= and
-             so on; first for last; another column; a part for the whole, the size for the content;
-             small letters for capitals; all files with such a name; numbers as text
+    Bash     what `mistakes.toml` has for all families and for one: an option, a stage of a pipe or
+             a condition less, first for last, a part for the whole, the size for the content, any
+             case, another order, the ends of letter ranges, spaces
     SQL      a condition, a sort key, a group or a DISTINCT less; < for <= or for >= and so on, all
              limits at once; a join for an anti-join; a number one off; AND for OR; another
              aggregate, join or order; LIMIT 1; rows or values once, or as often as they are there;
-             a part of a name; namesakes as one; NULL for 0, or among others; the filter of a LEFT
-             JOIN in WHERE
+             a part of a name, any case; namesakes as one; NULL for 0, or among others; the filter
+             of a LEFT JOIN in WHERE; the highest id for the latest; the name of another table
     Python   a condition or a call less; < for <= and so on; AND for OR; a number one off; + for -;
              repeated spaces; a part for the whole, any case; the first or last item of an argument
              missed, or equal items once; the last for the sum; a slice without a limit; spaces
@@ -23,13 +23,14 @@ import ast
 import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import sqlglot
 from sqlglot import exp
 
-from intercode.generate.draws import Item
+from intercode.generate.draws import Item, read_toml
 
 
 def _both_ways(pairs: Mapping[Item, Item]) -> dict[Item, Item]:
@@ -49,83 +50,35 @@ def _compared(match: re.Match[str]) -> str:
     return _OTHER[match[0]]
 
 
-def _one_less(match: re.Match[str]) -> str:
-    return str(int(match[0]) - 1)
-
-
-def _one_more(match: re.Match[str]) -> str:
-    return str(int(match[0]) + 1)
+def _moved(match: re.Match[str], by: int) -> str:
+    """Return a number or a letter further on or back."""
+    if match[0].isalpha():
+        return chr(ord(match[0]) + by)
+    return str(int(match[0]) + by)
 
 
 _COMPARISON = r"(?<= )(?:[<>]=?|-[lg][te])"
-_TESTS = "type|name|path|size|mindepth|maxdepth|iname|C"
-_EDITS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    (rf" -(?!(?:{_TESTS}|exec|printf) )[a-zA-Z]+(?= )", ""),  # an option
-    (r"(?<= -)[a-zA-Z](?=[a-zA-Z]{1,2} )", ""),  # one of several letters
-    (r"(?<= -)([a-zA-Z]{1,2})[a-zA-Z](?= )", r"\1"),
-    (rf" -(?:{_TESTS}) \S+", ""),  # a test of find, or the folder of tar
-    (r"(find \S+)(?= )(?![^|]* -maxdepth)", r"\1 -maxdepth 1"),
-    (r"(?<= -size [+-])\d+", _one_less),
-    (r"(?<= -size [+-])\d+", _one_more),
-    (r" -k\d+(?:,\d+)?[a-z]*", ""),  # a sort key
-    (r"(?<= -k)(\d+,\d+)[nr](r?)(?= |$)", r"\1\2"),  # as text, or the other way round
-    (r"(?<= -k)(\d+,\d+)nr(?= |$)", r"\1n"),
-    (r"(?<= -k)(\d+,\d+)(?= |$)", r"\1r"),
-    (r" \| (?:[^|']|'[^']*')+(?=\|)", " "),  # a stage of a pipe
-    (r" \| (?:[^|'()]|'[^']*')+$", ""),
-    (r"(?<=['/])\^|\$(?=['/)])|\\[<>b]", ""),  # an anchor
-    (r"\\\.", "."),  # an escape
-    (r"\*\.", "*"),
-    (r"/g(?=[;'])", "/"),  # all matches of a line
-    (rf"{_COMPARISON}(?= [\d$\"])", _compared),  # a limit
-    (r"[^'{(&|;]+ && (?=[^']*[{'])", ""),  # a condition
-    (r" && [^'{)&|;]+(?=[ ')])", ""),
-    (r"&&", "||"),
-    (r"\bNF(?= && |\s*\{)", "length"),  # a line of spaces counts
-    (r'\$(\d+) == ("[^"]*"|\w+)', r"$\1 ~ \2"),  # a part for the whole
-    (r'\$\d+ == ("[^"]*"|\w+)', r"$0 ~ \1"),
-    (r'\$(\d+) == ("[^"]*")', r"index($\1, \2) == 1"),
-    (r"cmp(?: -s)? (\S+) (\S+)", r"[ $(wc -c < \1) = $(wc -c < \2) ]"),
-    (r"\bgrep(?! (?:-\w+ )*-\w*i)(?= (?:-\w+ )*'?[\\.^<]*[A-Za-z(])", "grep -i"),  # any case
-    (r"-name(?= '?[^' ]*[A-Za-z])", "-iname"),
-    (r"\bhead\b", "tail"),  # first for last
-    (r"\btail\b", "head"),
-    (r"\$\{(\w+)%([^%}*]+)\}", r"${\1/\2}"),
-    (r"'NR == 1 \{", "'END {"),
-    (r"(?<=\$)\d\b", _one_more),  # another column
-    (r"(?<=\$)[2-9]\b", _one_less),
-    (r"\{print (\$\d+), (\$\d+)", r"{print \2, \1"),
-    (r"comm -23", "comm -13"),
-    (r"comm -13", "comm -23"),
-    (r"sort -u", "sort"),
-    (r"(find \S+)(?= )(?! -m(?:ax|in)depth| .*(?:-path|NR ==))", r"\1 -mindepth 2"),
-    (r"\|\|", "&&"),
-    (r"\\\|[\w ]+|[\w ]+\\\|", ""),  # one of two words
-    (r"(--wildcards '[^']*)'", r"\1*'"),
-    (r"--wildcards", "--ignore-case --wildcards"),
-    (r"(?<=-F, ')([^|]*?\$\d+ [<>]=? )(\d+)", r'\1"\2"'),  # compared as text
-    (r"\bNR > 1\b", "NR > 2"),
-    (r'\$NF == "(\w+)"', r"/\1$/"),  # a part for the whole
-    (r'\$NF == "(\w+)"', r"$NF ~ /^\1/"),
-    (r'\$(\d+) == "(\w+)"', r"$\1 ~ /\2$/"),
-    (r"\(\^\| \)|\( \|\$\)", ""),
-    (r"\$(\d+) != (\d+)", r"$\1 < \2"),
-    (r"\$(\d+) != (\d+)", r'$0 !~ " \2( |$)"'),
-)
+_CHANGES: Mapping[str, Callable[[re.Match[str]], str]] = {
+    "@compared": _compared,
+    "@less": partial(_moved, by=-1),
+    "@more": partial(_moved, by=1),
+}
+"""The changes that `mistakes.toml` names."""
 
 
-def bash_mutants(gold: str) -> Iterator[str]:
-    """Yield the mutants of a command."""
-    for pattern, replacement in _EDITS:
-        for match in re.finditer(pattern, gold):
-            if isinstance(replacement, str):
-                yield _replaced(match, match.expand(replacement))
-            else:
-                yield _replaced(match, replacement(match))
-    if re.match(r"(?:cd \S+ && )?(?:chmod|cp|mv|rm|truncate)\b[^|;]*$", gold):
-        for match in re.finditer(r"(?<=/)[\w-]+\.\w+(?= |$)", gold):  # all files with such a name
-            yield _replaced(match, f"{match[0]}*")
-            yield _replaced(match, f"*{match[0]}")
+def bash_mutants(gold: str, family: str = "") -> Iterator[str]:
+    """Yield the mutants of a command, with the first mistakes of a family."""
+    return _edited(gold, "bash", family)
+
+
+def _edited(gold: str, *tables: str) -> Iterator[str]:
+    """Yield what the edits of some tables in `mistakes.toml` make of a gold, in one place each."""
+    for table in tables:
+        for pattern, replacement in read_toml("mistakes").get(table, ()):
+            change = _CHANGES.get(replacement)
+            for match in re.finditer(pattern, gold):
+                new = change(match) if change else match.expand(replacement)
+                yield _replaced(match, new)
 
 
 def limit_mutants(gold: str) -> Iterator[tuple[str, bool]]:
@@ -145,30 +98,16 @@ def normal_sql(query: str) -> str:
 
 _SHIFTED: Mapping[Any, Any] = _both_ways({exp.GT: exp.GTE, exp.LT: exp.LTE})
 _SQL_CHANGES: Mapping[Any, Sequence[Any]] = {
-    exp.GT: (exp.GTE, exp.LTE),
-    exp.GTE: (exp.GT, exp.LT),
-    exp.LT: (exp.LTE, exp.GTE),
-    exp.LTE: (exp.LT, exp.GT),
-    exp.Sum: (exp.Count,),
-    exp.Max: (exp.Min,),
-    exp.Min: (exp.Max,),
-    exp.Avg: (exp.Sum,),
     exp.And: ("this", "expression", exp.Or),
-    exp.Or: (exp.And,),
-    exp.Coalesce: ("this",),
-    exp.Sub: (exp.Add,),
-    exp.Add: (exp.Sub,),
     exp.Where: (None,),
-    exp.Having: (None,),
-    exp.Distinct: (None,),
-    exp.Limit: (None,),
     exp.Order: (None,),
 }
 """The changes of every node of a type, see `_change`."""
 
 
-def sql_mutants(gold: str) -> Iterator[str]:
-    """Yield the mutants of a query."""
+def sql_mutants(gold: str, family: str = "") -> Iterator[str]:
+    """Yield the mutants of a query, with the first mistakes of a family."""
+    yield from _edited(normal_sql(gold), "sql", family)
     tree = sqlglot.parse_one(gold, read="mysql")
     for place, node in enumerate(tree.walk()):
         for change in (*_SQL_CHANGES.get(type(node), ()), *_sql_changes(node)):
@@ -204,17 +143,8 @@ def _change(node: Any, change: Any) -> None:
 def _sql_changes(node: Any) -> Iterator[Any]:
     """Yield the changes of a node that depend on its parts or its place, see `_change`."""
     match node:
-        case exp.GT() | exp.GTE() | exp.LT() | exp.LTE() if node.expression.is_int:
-            limit = int(node.expression.sql())
-            if isinstance(node, (exp.GT, exp.LTE)):
-                limit += 1
-            else:
-                limit -= 1  # it may become negative
-            yield {"expression": exp.Literal.number(limit)}
         case exp.Not(this=exp.Exists()):
             yield _join_instead
-        case exp.Paren(this=exp.Or()):
-            yield "this"
         case exp.Count(this=exp.Distinct(expressions=[exp.Column() as counted])):
             yield {"this": counted.copy()}
             table, key, _ = counted.name.rpartition("_id")
@@ -223,44 +153,17 @@ def _sql_changes(node: Any) -> Iterator[Any]:
                     query = f"SELECT one.{label} FROM {table} AS one WHERE one.id = {counted.sql()}"
                     label_of = exp.Subquery(this=sqlglot.parse_one(query))
                     yield {"this": exp.Distinct(expressions=[label_of])}
-        case exp.Count(this=exp.Column()):
-            yield {"this": exp.Star()}
         case exp.Ordered(parent=exp.Order(expressions=keys)):
             yield from _ordered_changes(node, keys)
         case exp.Join(side="LEFT"):
             yield {"side": None}
             yield _filter_later
-        case exp.EQ(expression=exp.Literal(is_string=True, this=text)) if text[1:].islower():
-            for pattern in (f"{text}%", f"%{text}"):  # a part of the name
-                yield exp.Like(this=node.this.copy(), expression=exp.Literal.string(pattern))
-        case exp.NEQ(this=exp.Column() as column):
-            unknown = exp.Is(this=column.copy(), expression=exp.Null())
-            yield exp.paren(exp.or_(node.copy(), unknown))
-        case exp.Case(args={"default": exp.Expression()}, parent=exp.Sum()) if (
-            select := node.find_ancestor(exp.Select)
-        ) and select.args.get("group"):  # in some groups, none
-            yield {"default": None}
-        case exp.Between():
-            for above, below in ((exp.GT, exp.LTE), (exp.GTE, exp.LT)):
-                parts = node.copy().args
-                yield exp.and_(
-                    above(this=parts["this"], expression=parts["low"]),
-                    below(this=node.this.copy(), expression=parts["high"]),
-                )
         case exp.Select():
             yield from _select_changes(node)
-        case exp.Sum(this=exp.Column()):
-            yield {"this": exp.Distinct(expressions=[node.this.copy()])}
         case exp.Column(parent=exp.Group(expressions=[_, _, *_] as keys)) if node.name == "id" or (
             not any(key.name == "id" and key.table == node.table for key in keys)
         ):  # next to the key of its table, a column makes no difference
             yield None
-        case exp.Window(args={"partition_by": [_, *_]}):
-            yield {"partition_by": None}
-        case exp.Rank():
-            yield exp.RowNumber()
-        case exp.Union():
-            yield {"distinct": not node.args["distinct"]}
 
 
 def _ordered_changes(node: Any, keys: Sequence[Any]) -> Iterator[Any]:
@@ -331,7 +234,7 @@ _ARGUMENT_CHANGES = ("{}[1:]", "{}[:-1]", "[*dict.fromkeys({})]")
 _CALLED = _both_ways({"min": "max", "ljust": "rjust", "any": "all", "startswith": "endswith"})
 
 
-def python_mutants(gold: str) -> Iterator[str]:
+def python_mutants(gold: str, family: str = "") -> Iterator[str]:
     """Yield the mutants of a function."""
     tree = ast.parse(gold)
     for node in ast.walk(tree):
@@ -420,7 +323,12 @@ def _python_changes(node: ast.AST) -> Iterator[ast.AST]:
                 yield _with(node, "args", [ast.Constant(" ")])
 
 
-MUTANTS = {"bash": bash_mutants, "sql": sql_mutants, "python": python_mutants}
+MUTANTS: Mapping[str, Callable[[str, str], Iterator[str]]] = {
+    "bash": bash_mutants,
+    "sql": sql_mutants,
+    "python": python_mutants,
+}
+"""Takes a gold and the name of its family."""
 NORMAL: Mapping[str, Callable[[str], str]] = {
     "bash": str,
     "sql": normal_sql,

@@ -13,20 +13,13 @@ from functools import partial
 from itertools import product, repeat
 from typing import Any
 
-from intercode.generate.draws import middle, of_type, read_toml, without
+from intercode.generate.draws import middle, of_type, read_toml, without, word_lists
 from intercode.generate.families import Draw, Family, Parameters, Place
 from intercode.generate.ground import Cell, Rows
 
 SURNAMES = read_toml("words")["surnames"].split()
 CLUBS = ("United", "Rovers", "City", "Athletic")
-CODES = {
-    "state": ("paid", "reserved", "returned", "lost"),
-    "grade": ("plain", "fine", "rustic", "festive"),
-    "condition": ("new", "worn", "torn", "missing"),
-    "class": ("pupil", "adult", "teacher", "guest"),
-    "role": ("keeper", "defender", "midfielder", "striker"),
-    "kind": ("league", "cup", "friendly", "charity"),
-}
+CODES = word_lists(read_toml("words")["codes"])
 """Columns of signs that another table explains, and the meanings of the signs."""
 EXPLAINING = frozenset(
     ("code", "book_condition", "reader_class", "role_sign", "game_kind", "house_rule")

@@ -12,31 +12,26 @@ times for each task.
 
 from __future__ import annotations
 
-import io
 import secrets
-import tarfile
-from collections.abc import Collection, Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
+from posixpath import dirname
 from typing import NamedTuple, Self
 
 import intercode.sandbox
-from intercode.generate.draws import Texts
+from intercode.generate.draws import Texts, without
 from intercode.generate.families import Place
 from intercode.types import Change, Outcome
 from intercode_sandbox.base import Limits
-from intercode_sandbox.results import Completed
 
-_EACH = 'e=$1; shift; for c; do (eval "$c") </dev/null 2>&$e; printf "%s %s\\n" "$0" $?; e=1; done'
-"""Runs each argument, and prints the mark $0 and an exit status after what it prints. The errors of
-the first are printed to the file descriptor $1."""
-_WRITE = (
-    'n=$1; shift; chmod -R u+rwX -- "${@:1:n}" 2>/dev/null; '
-    'rm -rf -- "${@:1:n}" && tar -xpf - -C / || exit; shift $n; '
-)
-"""Removes the first $1 arguments, whatever their modes, and unpacks the files on stdin."""
-_ALONE = 'bash -c "$2" </dev/null 2>&$1'
+_ERRORS = "/dev/shm/errors"
+"""The file for the errors of the first command."""
+_REMOVE = "rm -rf -- {0} 2>/dev/null || {{ chmod -R u+rwX -- {0} 2>/dev/null; rm -rf -- {0}; }}"
+"""Removes paths, whatever their modes."""
 _TOGETHER = 40
-"""The number of commands that run in one program as long as they change nothing."""
+"""The number of commands that run in one action as long as they change nothing."""
 
 
 class _File(NamedTuple):
@@ -44,6 +39,9 @@ class _File(NamedTuple):
 
     content: bytes | PurePosixPath | None
     mode: int
+
+
+_GONE = _File(None, -1)
 
 
 class Trial:
@@ -56,41 +54,40 @@ class Trial:
         """The files inside, by path."""
         self._before: Mapping[str, Change] = {}
         """The changes that `diff` reports for them."""
-        self._undone: Collection[str] = ()
-        """The paths that the last command changed."""
+        self._undone: Mapping[str, Change] = {}
+        """The changes of the last command."""
         self._changing: set[str] = set()
         """Commands that have changed something: the others of a place run alone after them."""
         self._endless: set[str] = set()
         """Mistakes that ran out of time, which are not tried again."""
-        self.errors = b""
-        """Errors that the first of the last commands printed, and those of undoing the others."""
+        self.complained = False
+        """Whether the first of the last commands printed an error."""
 
     def outcomes(self, place: Place, commands: Texts) -> list[Outcome]:
         """Return the outcome of each command, executed where only the files of the place are.
 
         `failed` tells a status other than 0; a command that runs out of time has failed and has no
-        output. The first prints its errors to `errors`, the others to their outputs.
+        output. The errors of the first are left out, those of the others are in their outputs.
         """
         self._load(_files_of(place))
-        self.errors = b""
+        self.complained = False
         outcomes = list[Outcome]()
         alone = commands[0] in self._changing
-        tried = [commands[0]]
-        for command in commands[1:]:
-            if command not in self._endless:
-                tried.append(command)
+        tried = [commands[0], *without(commands[1:], self._endless)]
         while rest := tried[len(outcomes) :]:
-            errors = 1 if outcomes else 2
             if not alone:
-                together = self._run_together(errors, rest[:_TOGETHER])
-                outcomes += together
-                alone = not together
+                together = self._run(rest[:_TOGETHER], first=not outcomes)
+                self._undone = self._changes()
+                alone = bool(self._undone) or not together
+                if not alone:
+                    outcomes += together
                 continue
-            outcome = self._run_alone(errors, rest[0])
+            self._restore()
+            outcome = self._run_alone(rest[0], first=not outcomes)
             outcomes.append(outcome)
             if outcome.changes:
                 self._changing.add(rest[0])
-        self._restore()
+        self._restore(checked=True)
         by_command = dict(zip(tried, outcomes, strict=True))
         return [by_command.get(command, Outcome("", failed=True)) for command in commands]
 
@@ -104,23 +101,27 @@ class Trial:
         """Make the sandbox one that has these files and no other changes."""
         if self._files == files:
             return
-        old = [path for path in self._files if self._files[path] != files.get(path)]
+        old = []
+        for path, file in self._files.items():
+            if path not in files or type(files[path].content) is not type(file.content):
+                old.append(path)
         new = {path: file for path, file in files.items() if self._files.get(path) != file}
         if not self._files:
             self._sandbox.reset()
         self._files = {}
-        completed = self._write(old, new)
-        if completed is None or completed.exit_code:
-            raise OSError("a place cannot be unpacked")
+        self._write(old, new)
         self._before, self._files = self._sandbox.diff(), files
 
-    def _write(
-        self, old: Iterable[str], new: Mapping[str, _File], then: str = "", *arguments: str
-    ) -> Completed | None:
-        """Remove and write files, and run a Bash script."""
-        gone = [f"/{path}" for path in old]
-        command = ["bash", "-c", f"{_WRITE}{then}", "bash", str(len(gone)), *gone, *arguments]
-        return self._run(command, stdin=_tar_of(new))
+    def _write(self, old: Iterable[str], new: Mapping[str, _File]) -> None:
+        """Remove and write files."""
+        if gone := shlex.join(f"/{path}" for path in old):
+            self._sandbox.exec(_REMOVE.format(gone))
+        for path, (content, mode) in new.items():
+            if isinstance(content, PurePosixPath):
+                link = shlex.join((str(content), f"/{path}"))
+                self._sandbox.exec(f"mkdir -p /{shlex.quote(dirname(path))}; ln -sfn {link}")
+            elif content is not None:
+                self._sandbox.write(f"/{path}", content, mode=mode)
 
     def _changes(self) -> dict[str, Change]:
         after = self._sandbox.diff()
@@ -132,62 +133,56 @@ class Trial:
             changes[path] = Change("removed", self._before[path].type)
         return changes
 
-    def _run_together(self, errors: int, commands: Texts) -> list[Outcome]:
-        """Return the outcomes of commands that run one after the other; none if they change
-        something or do not end. The errors of the first go to a file descriptor."""
+    def _run_alone(self, command: str, *, first: bool) -> Outcome:
+        outcomes = self._run([command], first=first)
+        self._undone = self._changes()
+        if outcomes:
+            return replace(outcomes[0], changes=self._undone)
+        self._endless.add(command)
+        return Outcome("", self._undone, failed=True)
+
+    def _run(self, commands: Texts, *, first: bool) -> list[Outcome]:
+        """Return the outcomes of commands that run one after the other; none if they do not end.
+        `first`: nothing has run before them."""
         mark = secrets.token_hex(8)
-        completed = self._run(["bash", "-c", _EACH, mark, str(errors), *commands])
-        self._undone = list(self._changes())
-        parts = []
-        if completed:
-            parts = completed.stdout.split(f"{mark} ".encode())
-        if self._undone or len(parts) != len(commands) + 1:
-            self._restore()
+        action, errors = "", "&1"
+        if first:
+            errors = _ERRORS
+        for command in commands:
+            action += f"(eval {shlex.quote(command)}) </dev/null 2>{errors}; echo {mark} $?\n"
+            errors = "&1"
+        if first:
+            action += f"[[ ! -s {_ERRORS} ]] || echo {mark} complained\n"
+        text, *parts = self._sandbox.exec(action).output.split(f"{mark} ")
+        if first and len(parts) > len(commands):
+            self.complained = parts.pop() == "complained\n"
+        if len(parts) != len(commands):
             return []
-        text, outcomes = parts[0], []
-        for part in parts[1:]:
-            status, _, after = part.partition(b"\n")
-            outcomes.append(Outcome(text.decode(errors="replace"), failed=status != b"0"))
+        outcomes = []
+        for part in parts:
+            status, _, after = part.partition("\n")
+            outcomes.append(Outcome(text, failed=status != "0"))
             text = after
         return outcomes
 
-    def _run_alone(self, errors: int, command: str) -> Outcome:
-        if self._undone:
-            completed = self._write(*self._undo(), _ALONE, str(errors), command)
-        else:
-            completed = self._run(["bash", "-c", _ALONE, "bash", str(errors), command])
-        changes = self._changes()
-        self._undone = list(changes)
-        if completed is None:
-            self._endless.add(command)
-            self._restore()
-            return Outcome("", changes, failed=True)
-        output = completed.stdout.decode(errors="replace")
-        return Outcome(output, changes, failed=completed.exit_code != 0)
-
-    def _undo(self) -> tuple[list[str], dict[str, _File]]:
-        """Return the paths to remove and the files to write to undo the last command."""
-        paths = [path.lstrip("/") for path in self._undone]
-        files = {}
-        for path, file in self._files.items():
-            if any(f"{path}/".startswith(f"{other}/") for other in paths):
-                files[path] = file
-        return paths, files
-
-    def _restore(self) -> None:
-        """Undo the last command; start again if that is not enough."""
-        if self._undone:
-            self._write(*self._undo())
-            self._undone = ()
-            if self._sandbox.diff() != self._before:
-                files, self._files = self._files, {}
-                self._load(files)
-
-    def _run(self, command: Texts, *, stdin: bytes = b"") -> Completed | None:
-        """Return what a program printed, None if it ran out of time."""
-        completed = self._sandbox.run(command, stdin=stdin, timeout=self._seconds)
-        self.errors += completed.stderr
-        return None if completed.exit_code is None else completed
+    def _restore(self, *, checked: bool = False) -> None:
+        """Undo the changes of the last command. `checked`: start again if that is not enough."""
+        if not self._undone:
+            return
+        old, new = list[str](), dict[str, _File]()
+        for path, change in self._undone.items():
+            name = path.lstrip("/")
+            mode = self._files.get(name, _GONE).mode
+            if change.kind != "removed" and (change.type, change.mode) != ("file", mode):
+                old.append(name)
+        for name, file in self._files.items():
+            if f"/{name}" in self._undone or any(name.startswith(f"{other}/") for other in old):
+                new[name] = file
+        self._write(old, new)
+        self._undone = {}
+        if checked and self._sandbox.diff() != self._before:
+            files, self._files = self._files, {}
+            self._load(files)
 
 
 def _files_of(place: Place) -> dict[str, _File]:
@@ -202,20 +197,3 @@ def _files_of(place: Place) -> dict[str, _File]:
             mode = 0o755
         files[path] = _File(content, mode)
     return files
-
-
-def _tar_of(files: Mapping[str, _File]) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar:
-        for path, (content, mode) in files.items():
-            entry = tarfile.TarInfo(path)
-            entry.mode = mode
-            data = None
-            if content is None:
-                entry.type = tarfile.DIRTYPE
-            elif isinstance(content, PurePosixPath):
-                entry.type, entry.linkname = tarfile.SYMTYPE, str(content)
-            else:
-                entry.size, data = len(content), io.BytesIO(content)
-            tar.addfile(entry, data)
-    return packed.getvalue()

@@ -29,10 +29,11 @@ SQLite's REAL is a DOUBLE. Rounding by the server is known only for the gold's c
 if the answer's column is rounded the same way. A number never equals a text, nor do bytes. Texts
 are compared letter by letter, including case and whitespace; a date does not equal midnight. Names
 identify columns if each name that both sides share is unique and at most one other column remains
-on each side. A truncated answer (`Table.cut`) is never solved. Left out: the optimal pairing of
-rows that equal several others (each row is paired in turn, with one of `_LOOKS` neighbours),
-answers with every row of a tie group if the gold's LIMIT takes one, and values of other types,
-which are compared directly, or by their text if they cannot be hashed.
+on each side; expressions as names do so unless more rows match by position. A truncated answer
+(`Table.cut`) is never solved. Left out: the optimal pairing of rows that equal several others (each
+row is paired in turn, with one of `_LOOKS` neighbours), answers with every row of a tie group if
+the gold's LIMIT takes one, and values of other types, which are compared directly, or by their text
+if they cannot be hashed.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ import math
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -55,6 +56,7 @@ from intercode.envs.sql.text import Ordering
 from intercode.types import Digits, Score, Table
 
 Row = tuple[object, ...]
+Match = tuple[list[Row], list[Row], slice, Mapping[int, Counter[Row]]]
 
 _BELOW_ONE = 0.99
 _DISORDER = 0.5
@@ -135,7 +137,7 @@ def sql_exact(agent: Table | None, gold: Table | None, order: Order) -> Score:
         parts = {"rows": 0.0, "order": 0.0, "columns": 0.0}
         return Score(0.0, False, parts, mostly_in(_values(gold), _values(agent)), rule)
     agent_rows, gold_rows, window, matched = match
-    common = sum(map(Counter.total, matched.values()))
+    common = _common(matched)
     either = len(agent_rows) + len(gold.rows) - common
     rows = common / either if either else 1.0
     if rows == 1:  # each row is at a place of its tie group, and no group has a row too often
@@ -208,9 +210,11 @@ def _values(table: Table | None) -> Iterable[str]:
 # -- rows and tie groups ---------------------------------------------------------------------------
 
 
-def _match(
-    agent: Table, gold: Table, order: Order
-) -> tuple[list[Row], list[Row], slice, dict[int, Counter[Row]]] | None:
+def _common(matched: Mapping[int, Counter[Row]]) -> int:
+    return sum(map(Counter.total, matched.values()))
+
+
+def _match(agent: Table, gold: Table, order: Order) -> Match | None:
     """Return the agent's rows and the gold's in a form that `==` compares, the window of the
     gold's returned rows, and by tie group the agent's rows that match rows of the gold, in any
     order; None if the numbers of columns differ.
@@ -218,9 +222,20 @@ def _match(
     Groups that lie entirely inside the window are matched first. A group that the window cuts may
     match any of its rows, up to its number of places in the window.
     """
-    columns = _align(agent.columns, gold.columns)
-    if columns is None:
+    by_name = _align(agent.columns, gold.columns)
+    if by_name is None:
         return None
+    match = _matched(agent, by_name, gold, order)
+    by_place = [*range(len(by_name))]
+    computed = not all(map(str.isidentifier, {*agent.columns} & {*gold.columns}))
+    if computed and by_name != by_place:  # COUNT(*) may be another count, as its place says
+        placed = _matched(agent, by_place, gold, order)
+        if _common(placed[-1]) > _common(match[-1]):
+            return placed
+    return match
+
+
+def _matched(agent: Table, columns: Sequence[int], gold: Table, order: Order) -> Match:
     window = slice(order.start, order.start + len(gold.rows))
     agent_rows, gold_rows = _comparable(agent, columns, gold, order.rows, window)
     unmatched, groups, matched = Counter(agent_rows), _groups(gold_rows, order.ties), {}

@@ -45,11 +45,16 @@ def question(draw: Draw, world: World, term: Term, hidden: Sequence[Term] = ()) 
 
 def _cut(world: World, term: Term) -> Term:
     """Return the inner term that gets a sentence of its own: one near the middle to which "that
-    machine" can only refer, if there is one."""
+    machine" can only refer, and best the only machine in the question."""
     nodes = term.nodes[:-2]
     middle = len(nodes) // 2
-    nodes.sort(key=lambda node: (not _clear(world, [node]), abs(len(node.nodes) - 1 - middle)))
-    return nodes[0]
+    types = [node.hop.gives for node in term.nodes]
+
+    def badness(node: Term) -> tuple[bool, bool, int]:
+        again = types.count(node.hop.gives) > 1
+        return not _clear(world, [node]), again, abs(len(node.nodes) - 1 - middle)
+
+    return min(nodes, key=badness)
 
 
 def _clear(world: World, cut: Sequence[Term]) -> bool:

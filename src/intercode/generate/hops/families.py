@@ -25,7 +25,7 @@ training does not have."""
 LEGENDS = ("codes", "legend", "meanings")
 BASH_FORMS = (
     "The records are in {}.",
-    "Look it up below {}.",
+    "Look it up under {}.",
     "All of it is recorded under {}.",
 )
 

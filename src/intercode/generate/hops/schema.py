@@ -45,8 +45,8 @@ finds the login.
 - `some`: only so many of the entities occur.
 - `form`: the entity of the row itself, in this form. The first such column is its key.
 - `value`: a pattern. In a table with `each`, all values differ.
-- `time`: "2026-03-04 14:05"; rows are written in this order. `after`: a later time; "" except in
-  rows for which `only` holds.
+- `time`: "2026-03-04 14:05", within so many days after the first `start` days; rows are written in
+  this order. `after`: a later time; "" except in rows for which `only` holds.
 - `every`: a date in each row, so many days after the one before.
 - `numbers`: true for numbers, which are compared and added up as such. `order = "version"`: 2.10 is
   later than 2.9.
@@ -119,6 +119,7 @@ class Column:
     some: int = 0
     value: str | Sequence[str] = ""
     time: int = 0
+    start: int = 0
     every: int = 0
     after: str = ""
     only: str = ""

@@ -17,7 +17,7 @@ from itertools import cycle
 from typing import Any
 
 from intercode.generate.draws import Draw, without
-from intercode.generate.hops.schema import Condition, Domain, Hop, Table, key_of
+from intercode.generate.hops.schema import Column, Condition, Domain, Hop, Table, key_of
 from intercode.generate.hops.terms import Row, World, closed, holds, order_of, other_tests
 
 _PART = re.compile(r"<([^<>]+)>")
@@ -32,7 +32,7 @@ def draw_world(draw: Draw, domain: Domain) -> World:
     known = dict[str, dict[str, Row]]()
     for name, type in domain.types.items():
         known[name] = patterns.entities(type.forms, type.count)
-    begin = datetime(draw.randint(2019, 2027), draw.randint(1, 12), draw.randint(1, 28))
+    begin = datetime(draw.randint(2018, 2025), draw.randint(1, 12), draw.randint(1, 28))
     tables = dict[str, list[Row]]()
     for name, table in domain.tables.items():
         rows = _Rows(draw, domain, patterns, table, known, begin)
@@ -171,7 +171,7 @@ class _Rows:
             elif column.type:
                 value = self.draw.choice(list(self.known[column.type]))
             elif column.time:
-                value = self._moment(given, column.time)
+                value = self._moment(column)
             elif column.every:
                 value = f"{self.begin + timedelta(days=len(self.rows) * column.every):%Y-%m-%d}"
             elif column.after:
@@ -189,8 +189,9 @@ class _Rows:
             text = self.patterns.text(column.value, known)
         return int(text) if column.numbers else text
 
-    def _moment(self, given: Row, days: int) -> str:
-        moment = self.begin + timedelta(minutes=self.draw.randrange(days * 1440))
+    def _moment(self, column: Column) -> str:
+        minutes = self.draw.randrange(column.time * 1440)
+        moment = self.begin + timedelta(days=column.start, minutes=minutes)
         return f"{moment:%Y-%m-%d %H:%M}"
 
     def _later(self, row: Row, before: str, only: str) -> str:
