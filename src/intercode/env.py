@@ -20,7 +20,6 @@ import copy
 import functools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from numbers import Integral
 from threading import RLock
 from typing import (
@@ -199,8 +198,7 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
         task = self._task = self._choose_task((options or {}).get("task"))
         self._log, self._fingerprints, self._seen = [], [], ""
         self._word, self._submit_count = "", 0
-        asked = replace(task, rounds=()) if self.rules.scores_steps else task
-        self._conversation = Conversation(asked, self._user, self.view)
+        self._conversation = Conversation(task, self._user, self.view)
         self.start_episode(task)
         self._done, self._start_time = False, time.monotonic()
         self._last_text = self.first_observation(task)

@@ -221,11 +221,10 @@ def rounds_in(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 def join_rounds(tasks: tuple[Task, ...]) -> Task:
     """Return the task of the first round, with the tasks of the other rounds."""
-    first = tasks[0]
     played = tasks[:1]
     for number, task in enumerate(tasks[1:], start=2):
-        played += (replace(task, id=f"{first.id}#{number}", earlier=played),)
-    return replace(first, rounds=played[1:])
+        played += (replace(task, id=f"{tasks[0].id}#{number}", earlier=played),)
+    return replace(tasks[0], rounds=played[1:])
 
 
 def golds_of(task: Task) -> list[str]:

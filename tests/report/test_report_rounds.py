@@ -70,11 +70,11 @@ def test_success_decays_by_round_and_broken_demands_are_counted(factory: EnvFact
 
 def test_a_transcript_has_a_chapter_for_each_round(factory: EnvFactory) -> None:
     (episode,) = evaluate(factory, rewriting, tasks=factory.tasks[:1])
-    chapters: dict[int, Any] = {step.number: step.chapter for step in steps(episode)}
-    assert {number: text for number, text in chapters.items() if text} == {
-        1: "Round 1: reward 1",
-        3: "Round 2: reward 0",
-        5: "Round 3: reward 0",
-        7: "Round 4: reward 0",
+    titles = {step.number: step.title for step in steps(episode)}
+    assert {number: text for number, text in titles.items() if "Round" in text} == {
+        1: "Round 1, reward 1: turn 1",
+        3: "Round 2, reward 0: turn 3",
+        5: "Round 3, reward 0: turn 5",
+        7: "Round 4, reward 0: turn 7",
     }
     assert not Path("/box/0").exists()

@@ -123,9 +123,8 @@ def turn(
         html += pre("observation", label, now.observation)
     elif now.action is not None and step.kind != "submission":
         html += '<p class="quiet">(no output)</p>'
-    chapter = f"<h2>{text(step.chapter)}</h2>" if step.chapter else ""
     return (
-        f'{chapter}<article class="turn {step.kind}{" solved" * step.solved}" '
+        f'<article class="turn {step.kind}{" solved" * step.solved}" '
         f'id="{anchor}{number}" tabindex="-1" aria-label="{step.title}">{html}</article>'
     )
 

@@ -80,8 +80,6 @@ class Transcript:
         yield self._text("  ", episode.query)
         tells_messages = not self.messages
         for step in steps(episode):
-            if step.chapter:
-                yield Text(f"\n{step.chapter}", "bold underline")
             title = f"\n{step.title}"
             if (after := step.turn.after) is not None:
                 origin = f"turn {after + 1}" if after >= 0 else "the beginning"

@@ -65,11 +65,12 @@ class ShownTurn(NamedTuple):
     repeated: int
     solved: bool = False
     chapter: str = ""
-    """The heading of the round that begins with this turn."""
+    """The heading of the round that begins with this turn, before its title."""
 
     @property
     def title(self) -> str:
-        return "submitted for the agent" if self.turn.forced else f"turn {self.number}"
+        title = "submitted for the agent" if self.turn.forced else f"turn {self.number}"
+        return f"{self.chapter}{title}"
 
     @property
     def reasoning(self) -> str:
@@ -154,7 +155,7 @@ def steps(episode: Episode) -> list[ShownTurn]:
     """Return the turns of an episode as steps."""
     shown = list[ShownTurn]()
     rounds = episode.outcomes.get("rounds", ())
-    chapters = iter([f"Round {row['round']}: reward {row['reward']:.3g}" for row in rounds])
+    chapters = iter([f"Round {row['round']}, reward {row['reward']:.3g}: " for row in rounds])
     chapter = next(chapters, "")
     for turn, repeated in zip(episode.turns, kept_messages(episode.turns), strict=True):
         solved = episode.success and turn.score in (None, episode.reward)

@@ -452,8 +452,7 @@ def nearest_tasks(tasks: Sequence[Task]) -> Mapping[str, Task]:
 
 def _world(task: Task) -> str:
     """Return what a record says of the files and databases that a task starts with, and of what its
-    user replies and goes on to ask."""
+    user replies."""
     images = "world" if "world" in task.extra else "image"
     place = ("db", "db_id", "setup", "cwd", "env", "services", images)
-    later = [posed.query for posed in task.rounds]
-    return repr([later, *map(task.extra.get, (*place, "facets", "test_cases"))])
+    return repr(list(map(task.extra.get, (*place, "facets", "follow_up", "test_cases"))))

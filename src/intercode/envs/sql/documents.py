@@ -121,26 +121,25 @@ def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str
         "test_cases": follow_up.get("test_cases") or [],
         "order_counts": converted["order_counts"],
     }
-    interact = {
-        **converted,
-        "query": record["amb_user_query"],
-        "facets": facets,
-        "lookups": COSTS,
-        "ask_cost": ASK_COST,
-        "ask_budget": BASE_BUDGET + ASK_COST * len(facets),
-        "hidden_knowledge": [entry.get("deleted_knowledge") for entry in unknown],
-        "follow_up": second if second["gold"] else None,
-    }
-    return as_rounds(interact)
+    return as_rounds(
+        {
+            **converted,
+            "query": record["amb_user_query"],
+            "facets": facets,
+            "lookups": COSTS,
+            "ask_cost": ASK_COST,
+            "ask_budget": BASE_BUDGET + ASK_COST * len(facets),
+            "hidden_knowledge": [entry.get("deleted_knowledge") for entry in unknown],
+            "follow_up": second if second["gold"] else None,
+        }
+    )
 
 
 def as_rounds(record: dict[str, Any]) -> dict[str, Any]:
     """Return a record with its `follow_up` as a second round, which begins if the first is
     solved. The shares are BIRD-Interact's (arXiv 2510.05318)."""
-    shared = {**record}
-    second = shared.pop("follow_up", None)
-    if not second:
+    if not record.get("follow_up") or "gold" not in record:
         return record
-    second = {**dict.fromkeys(_OF_FIRST), **second}
+    second = {**dict.fromkeys(_OF_FIRST), **record["follow_up"]}
     rules = {"rounds_rule": "own", "go_on": "solved", "rounds_reward": [0.7, 0.3]}
-    return {**shared, **rules, "rounds": [{}, second]}
+    return {**record, **rules, "rounds": [{}, second]}

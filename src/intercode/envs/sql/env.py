@@ -111,7 +111,7 @@ class SqlEnv(JudgedEnv[SqlWorld]):
 
     @staticmethod
     def preprocess(record: dict[str, Any]) -> dict[str, Any]:
-        return as_rounds(record) if "gold" in record else record
+        return as_rounds(record)
 
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:

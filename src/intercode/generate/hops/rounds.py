@@ -65,7 +65,7 @@ def ask(draw: Draw, place: Place, hops: int, asks: int, env: str) -> Question | 
     (begin, put, drop, shown), gold = WAYS[env], GOLDS[env]
     world, rung = place.data.world, KNOWN
     report, since = dict[str, Term](), dict[str, list[int]]()
-    rounds, kinds, cells = list[dict[str, Any]](), list[str](), list[str]()
+    rounds, cells = list[dict[str, Any]](), list[str]()
     last: tuple[str, Term | None] = "", None
     for number in range(draw.randint(FEWEST, MOST)):
         kind, like = draw.choice([*SAYS]), draw.choice([*report] or [""])
@@ -95,10 +95,9 @@ def ask(draw: Draw, place: Place, hops: int, asks: int, env: str) -> Question | 
         query = SAYS[kind].format(name=name, like=like, text=text)
         rounds.append({"query": query, "gold": code, "changes": since.get(name, [])})
         since[name] = [number + 1]
-        kinds.append(kind)
     rounds[0]["query"] = begin.format_map(place.facts) + rounds[0]["query"]
     return Question(
-        kind="+".join(kinds),
+        kind=f"{len(rounds)} rounds",
         difficulty=hops,
         gold=rounds[0]["gold"],
         query=[rounds[0]["query"]],

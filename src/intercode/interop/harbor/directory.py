@@ -109,8 +109,8 @@ def _read_steps(folder: Path, root: Path, task: Record) -> Record:
     rounds, reasons = [], dict[Reason, None]()
     for step in task["steps"]:
         place = folder / "steps" / str(step["name"])
-        posed = {**task, "agent": step.get("agent"), "verifier": step.get("verifier")}
-        posed |= {"steps": None, "shared": task.get("verifier")}
+        its = {"agent": step.get("agent"), "verifier": step.get("verifier"), "steps": None}
+        posed = {**task, "shared": task.get("verifier"), **its}
         record = _read_task(folder, root, posed, place)
         reasons |= dict.fromkeys(record.pop("unplayable") or ())
         if present(place / "workdir"):
@@ -119,8 +119,8 @@ def _read_steps(folder: Path, root: Path, task: Record) -> Record:
         record["verify_files"] = [_prefix(layer, root) for layer in layers]
         rounds.append({**record, "go_on": step.get("min_reward", "always")})
     reward = "last" if task.get("multi_step_reward_strategy") == "final" else "reached"
-    how = {"rounds_rule": "own", "rounds_reward": reward}
-    return {**how, "rounds": rounds, "unplayable": list(reasons) or None}
+    how: Record = {"rounds_rule": "own", "rounds_reward": reward, "rounds": rounds}
+    return how | {"unplayable": list(reasons) or None}
 
 
 def _read_task(
