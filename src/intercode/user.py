@@ -58,7 +58,6 @@ _QUESTION = re.compile(r"ask(?:[ \t]+|:[ \t]*)(?=\S)([^\n]+)")
 _INSIDE = re.compile(r"(?:\A|\n|&&|\|\||[;(`])[ \t]*ask[ \t]+[\"']?\w")
 
 _LEAST = {"always": -inf, "solved": 1.0}
-_REWARDS = ("mean", "reached", "last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +207,7 @@ def rounds_in(record: dict[str, Any]) -> list[dict[str, Any]]:
         least = posed.get("go_on", 1)
         checks = {
             "rounds_rule": posed.get("rounds_rule", "own") in ("alive", "own"),
-            "rounds_reward": isinstance(reward, list) or reward in _REWARDS,
+            "rounds_reward": isinstance(reward, list) or reward in ("mean", "reached", "last"),
             "go_on": is_number(least) or str(least) in _LEAST,
             "changes": isinstance(changes, list) and {*range(1, number)}.issuperset(changes),
         }

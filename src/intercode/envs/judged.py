@@ -127,7 +127,7 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         files = self.world.files()
         logs = files.services.logs() if files else {}
         if rounds := self._conversation.shown:
-            shown = {**shown, "rounds": rounds}
+            shown["rounds"] = rounds
         return {**shown, "services": logs} if logs else shown
 
     def run_gold(self, task: Task) -> GoldRun:

@@ -156,13 +156,12 @@ def steps(episode: Episode) -> list[ShownTurn]:
     shown = list[ShownTurn]()
     rounds = episode.outcomes.get("rounds", ())
     chapters = iter([f"Round {row['round']}, reward {row['reward']:.3g}: " for row in rounds])
-    chapter = next(chapters, "")
+    begins = True
     for turn, repeated in zip(episode.turns, kept_messages(episode.turns), strict=True):
         solved = episode.success and turn.score in (None, episode.reward)
+        chapter = next(chapters, "") if begins else ""
         shown.append(ShownTurn(len(shown) + 1, turn, repeated, solved, chapter))
-        chapter = ""
-        if is_submission(turn) and turn.score is not None:
-            chapter = next(chapters, "")
+        begins = is_submission(turn) and turn.score is not None
     return shown
 
 

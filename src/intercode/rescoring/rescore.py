@@ -167,8 +167,7 @@ class Rescoring:
         outcomes = dict(then.outcomes)
         if "rounds" in again.outcomes:
             outcomes["rounds"] = again.outcomes["rounds"]
-        scored = replace(then, turns=tuple(turns), ended=ended, outcomes=outcomes)
-        return _with_score(scored, now)
+        return _with_score(replace(then, turns=tuple(turns), ended=ended, outcomes=outcomes), now)
 
     def _difference(self, again: Episode, then: Episode) -> int | None:
         """Return the first turn whose observation differs. Feedback to a submission depends on the

@@ -297,10 +297,10 @@ class _Checks:
                     rounds = (*task.rounds[:place], replace(skipped[0], gold=""))
                     shortened[task.id] = replace(task, rounds=rounds)
             for id, episode in self.play(_gold_of(shortened), [*shortened.values()]).items():
-                rows = episode.outcomes.get("rounds", ())[place + 1 :]
-                if rows and rows[0]["success"]:
-                    why = f"round {place + 2} succeeds without its gold"
-                    self.note(shortened[id], why, "noop_solves")
+                for row in episode.outcomes.get("rounds", ())[place + 1 :][:1]:
+                    if row["success"]:
+                        why = f"round {row['round']} succeeds without its gold"
+                        self.note(shortened[id], why, "noop_solves")
 
     def play_hacks(
         self,

@@ -78,7 +78,7 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         world.prepare(task)
         *earlier, command = map(world.command, golds_of(task))
         workspace = world.workspace
-        gold = blame_gold(lambda: workspace.play_gold(command, earlier), command)
+        gold = execute_gold(workspace, command, earlier)
         last = workspace.last
         unfinished = last.timed_out or last.exit_code in _UNFINISHED
         if not first:

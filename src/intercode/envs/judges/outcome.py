@@ -203,9 +203,7 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         for posed, gold in golds:
             score = self.compare(world, agent, gold, posed)
             if posed.earlier:
-                wrong = Facts()
-                if not score.success:
-                    wrong = self.wrong_facts(world, agent, gold)
+                wrong = Facts() if score.success else self.wrong_facts(world, agent, gold)
                 parts = self._demands(world, attempt.task, wrong)
                 score = replace(score, parts={**score.parts, **parts})
             if best is None or rank(score) > rank(best.score):

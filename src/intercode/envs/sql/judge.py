@@ -94,7 +94,7 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
 
     def wrong_facts(self, world: SqlWorld, agent: Seen, gold: Gold) -> Facts:
         seen, wanted = agent[1], gold.content
-        if seen is None or wanted is None:
+        if not (seen and wanted):
             return frozenset()
         return frozenset(seen.evidence.items() ^ wanted.evidence.items())
 

@@ -119,8 +119,12 @@ def _read_steps(folder: Path, root: Path, task: Record) -> Record:
         record["verify_files"] = [_prefix(layer, root) for layer in layers]
         rounds.append({**record, "go_on": step.get("min_reward", "always")})
     reward = "last" if task.get("multi_step_reward_strategy") == "final" else "reached"
-    how: Record = {"rounds_rule": "own", "rounds_reward": reward, "rounds": rounds}
-    return how | {"unplayable": list(reasons) or None}
+    return {
+        "rounds_rule": "own",
+        "rounds_reward": reward,
+        "rounds": rounds,
+        "unplayable": list(reasons) or None,
+    }
 
 
 def _read_task(
