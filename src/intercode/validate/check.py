@@ -455,4 +455,4 @@ def _world(task: Task) -> str:
     user replies."""
     images = "world" if "world" in task.extra else "image"
     place = ("db", "db_id", "setup", "cwd", "env", "services", images)
-    return repr(list(map(task.extra.get, (*place, "facets", "follow_up", "test_cases"))))
+    return repr(list(map(task.extra.get, (*place, "facets", "test_cases"))))

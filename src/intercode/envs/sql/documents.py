@@ -142,4 +142,4 @@ def as_rounds(record: dict[str, Any]) -> dict[str, Any]:
         return record
     second = {**dict.fromkeys(_OF_FIRST), **record["follow_up"]}
     rules = {"rounds_rule": "own", "go_on": "solved", "rounds_reward": [0.7, 0.3]}
-    return {**record, **rules, "rounds": [{}, second]}
+    return {**record, **rules, "follow_up": None, "rounds": [{}, second]}
