@@ -213,7 +213,9 @@ def rounds_in(record: dict[str, Any]) -> list[dict[str, Any]]:
         }
         for name, is_right in checks.items():
             if not is_right:
-                raise DataError(f"round {number}: field {name!r} is wrong; see docs/environments.md")
+                raise DataError(
+                    f"round {number}: field {name!r} is wrong; see docs/environments.md"
+                )
         records.append(posed)
     return records
 

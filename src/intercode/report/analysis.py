@@ -143,9 +143,9 @@ def by_round(scored: Sequence[Episode]) -> dict[str, Record]:
     and the regressions: of the demands that held when the round before ended and are still alive
     (`held`), the number of those that no longer hold (`broken`)."""
     ended: dict[str, list[Episode]] = {}
-    demands = defaultdict[str, list[bool]](list)
+    demands = defaultdict[str, list[float]](list)
     for episode in scored:
-        before: Mapping[str, bool] = {}
+        before: Mapping[str, float] = {}
         for row in episode.outcomes.get("rounds", ()):
             label, now = str(row["round"]), row["demands"]
             ended.setdefault(label, []).append(replace(episode, success=row["success"]))
@@ -154,7 +154,7 @@ def by_round(scored: Sequence[Episode]) -> dict[str, Record]:
     rows = {}
     for label, episodes in ended.items():
         held = demands[label]
-        rows[label] = {**success_of(episodes), "held": len(held), "broken": held.count(False)}
+        rows[label] = {**success_of(episodes), "held": len(held), "broken": held.count(0)}
     return rows
 
 

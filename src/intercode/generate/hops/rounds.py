@@ -67,9 +67,11 @@ def ask(draw: Draw, place: Place, hops: int, asks: int, env: str) -> Question | 
     report, since = dict[str, Term](), dict[str, list[int]]()
     rounds, cells = list[dict[str, Any]](), list[str]()
     last: tuple[str, Term | None] = "", None
+    kind = ""
     for number in range(draw.randint(FEWEST, MOST)):
-        kind, like = draw.choice([*SAYS]), draw.choice([*report] or [""])
-        if not report or (kind == "except" and len(report) < 2) or (kind == "undo" and not last[0]):
+        before, kind, like = kind, draw.choice([*SAYS]), draw.choice([*report] or [""])
+        nothing = number < 2 or before == "undo"
+        if not report or (kind == "except" and len(report) < 2) or (kind == "undo" and nothing):
             kind = "add"
         name, term, text = NAMES[number], None, ""
         match kind:
@@ -87,7 +89,7 @@ def ask(draw: Draw, place: Place, hops: int, asks: int, env: str) -> Question | 
         if kind in ("replace", "except"):
             name = like
         code = drop.format(name=name, **place.facts)
-        last = name * bool(number) * (kind != "undo"), report.pop(name, None)
+        last = name, report.pop(name, None)
         if term:
             report[name] = term
             code = put.format(name=name, code=gold(place, term), **place.facts)
