@@ -1,7 +1,7 @@
 """Are generated tasks sound, and can they be answered without solving them? Each family is
 generated, checked and played.
 
-    CPU-seconds   at most 0.6 a task, 1.5 for a composed one of four steps: all processes
+    CPU-seconds   at most 0.6 a task: all processes
     yield         the smallest part of a kind's drawn tasks that was kept
     shapes        different golds, without words, numbers and paths
     broken        none: tasks that `check` calls broken
@@ -49,7 +49,7 @@ from intercode.validate.check import check
 
 MOST_WRONG = {"bash": 0.03, "sql": 0.03, "python": 0.02}
 MOST_REFUSED = 0.01
-MOST_SECONDS, MOST_COMPOSED = 0.6, 1.5
+MOST_SECONDS = 0.6
 """CPU-seconds a task."""
 
 
@@ -94,8 +94,7 @@ def rows(
         begin, used = time.monotonic(), cpu_seconds()
         written = generate(name, n=n, seed=seed, out=(out := Path(folder) / name))
         yield Row(f"{name}: generating {n} tasks", time.monotonic() - begin)
-        most = MOST_COMPOSED if FAMILIES[name].compose else MOST_SECONDS
-        yield Row(f"{name}: CPU-seconds", cpu_seconds() - used, n, most, unit="")
+        yield Row(f"{name}: CPU-seconds", cpu_seconds() - used, n, MOST_SECONDS, unit="")
         kind, least = min(written.yields().items(), key=lambda pair: pair[1])
         yield Row(f"{name}: yield ({kind})", least, unit="")
         factory = prepare(env, data=str(out))

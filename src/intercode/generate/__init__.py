@@ -21,7 +21,7 @@ many look-ups.
     grower.py       growth                           ground.py    what grows
     mutants.py      mistakes                         judges.py    what a mistake is refused by
     hops/           questions of several look-ups    trial.py     commands tried in a sandbox
-    composition.py  Python tasks of several steps
+    composed.py     Python tasks of several steps
 
 Not covered: tasks that need a network, and CTF.
 """
@@ -135,12 +135,12 @@ def generate(
         )
     family, out = FAMILIES[name], Path(out)
     for what, number, most in (("steps", steps, MOST_STEPS), ("hops", hops, MOST_HOPS)):
-        able = [other.name for other in FAMILIES.values() if what in _lengths(other)]
+        able = [other.name for other in FAMILIES.values() if other.length == what]
         if number is not None and name not in able:
             raise UsageError(f"the tasks of {name} have no {what}; those of {', '.join(able)} do")
         if number is not None and not 2 <= number <= most:
             raise UsageError(f"{what} is {number}; it has to be from 2 to {most}")
-    if family.compose:
+    if family.length == "steps":
         steps = steps or _USUAL_STEPS
     kinds, levels = sorted(kinds), sorted({*difficulty})
     plan = Plan(family, n, seed, asks, steps or 0, hops or 0, kinds, split, levels)
@@ -151,11 +151,6 @@ def generate(
     generation = Generation(plan, out, workers, on_task, _beyond(family))
     generation.run()
     return Generated(generation.splits, generation.rungs, generation.kinds, generation.dropped)
-
-
-def _lengths(family: Family) -> list[str]:
-    """Return the names of the options that say how long the tasks of a family are."""
-    return [what for what, has in (("steps", family.compose), ("hops", family.ask)) if has]
 
 
 def _require_new(out: Path, resume: bool) -> None:
@@ -173,7 +168,7 @@ def _require_kinds(plan: Plan) -> None:
     """Raise `UsageError` for kinds and difficulties that a family does not have, or too many
     omitted clauses."""
     family = plan.family
-    for what in _lengths(family) if plan.difficulty else ():
+    if plan.difficulty and (what := family.length):
         raise UsageError(f"the difficulty of {family.name} is its number of {what}: give {what}")
     levels = sorted({question.difficulty for question in family.questions})
     if wrong := sorted({*plan.difficulty} - {*levels}):
@@ -181,12 +176,14 @@ def _require_kinds(plan: Plan) -> None:
             f"no question of {family.name} has the difficulty {wrong[0]}; "
             f"there are {', '.join(map(str, levels))}"
         )
-    if plan.asks == 1 and family.ask:
+    if plan.asks == 1 and family.length == "hops":
         return
     if plan.asks and not _kinds(replace(plan, difficulty=()).able(family)):
         able = []
         for other in FAMILIES.values():
-            if any(map(other.omissions, other.questions)) or (other.ask and plan.asks == 1):
+            if any(map(other.omissions, other.questions)) or (
+                other.length == "hops" and plan.asks == 1
+            ):
                 able.append(other.name)
         raise UsageError(
             f"the questions of {family.name} cannot leave out {plan.asks} clauses; "

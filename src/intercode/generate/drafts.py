@@ -82,7 +82,7 @@ def draft(draw: Draw, family: Family, place: Place, wanted: Wanted, asks: int) -
     record = _record(family, place, question, draw.split, wanted.rung)
     record |= {"query": query, "gold": gold, "kind": "/".join((question.kind, *changed))}
     if question.difficulty == 3 and draw.random() < RULES_SHOWN:
-        record["query"] += f"\n\n{place.rules.strip()}"
+        record["query"] += f"\n\nThe rules say:\n{place.rules.strip()}"
         record["rule_shown"] = True
     if "<path>" in question.gold:
         record["path"] = parameters["path"]
@@ -97,11 +97,8 @@ def composed(family: Family, place: Place, question: Question, split: Split) -> 
     """Return a task that was composed for its place."""
     record = _record(family, place, question, split, question.rung)
     record |= question.extra
-    parameters = {**place.facts, "inputs": ()}
-    if family.env == "python":
-        parameters["inputs"] = place.data["inputs"]
     keys = frozenset({question.gold})
-    return Draft(Wanted(None).label, record, question, parameters, question.wrong, keys)
+    return Draft(Wanted(None).label, record, question, place.facts, question.wrong, keys)
 
 
 def _record(family: Family, place: Place, question: Question, split: Split, rung: str) -> Record:

@@ -183,8 +183,8 @@ class Omission:
 
 
 Ask = Callable[[Draw, Place, int, int], Question | str]
-"""Returns a question of so many hops about a place, whose query leaves out so many clauses, or the
-reason why there is none."""
+"""Returns a question of so many hops or steps about a place, whose query leaves out so many
+clauses, or the reason why there is none."""
 
 
 @dataclass(frozen=True)
@@ -194,9 +194,8 @@ class Family:
     `place` makes a place from a name; `draw` returns the parameters of one task that are not facts
     of the place. `inputs` returns the first inputs of a Python task's tests from its question and
     parameters. A data folder has one place for every `tasks_per_place` tasks, of which at most one
-    has difficulty 3. A family with `compose` has no questions: it returns the
-    `composition.Language` of its tasks, given a function that returns a trial. One with `ask` draws
-    questions for a place, see `hops`.
+    has difficulty 3. A family with `ask` has no such file: it draws questions for a place, with so
+    many hops or steps, as `length` says; see `hops` and `composed.py`.
     """
 
     name: str
@@ -207,11 +206,11 @@ class Family:
     inputs: Callable[[Draw, Question, Parameters], Inputs] | None = None
     tasks_per_place: int = 4
     ask: Ask | None = None
-    compose: Callable[..., Any] | None = None
+    length: Literal["", "hops", "steps"] = ""
 
     @cached_property
     def questions(self) -> Sequence[Question]:
-        if self.compose or self.ask:
+        if self.ask:
             return []
         questions = []
         for kind, fields in read_toml(f"questions/{self.name}").items():
@@ -251,7 +250,7 @@ FEWEST_VALUES = 3
 FORMS: Mapping[str, Texts] = {
     "": ("",),
     "number": ("Print the number only.", "Print only the number."),
-    "text": ("Print nothing else.", "Print only that."),
+    "text": ("Print nothing else.", "Print no other text."),
     "paths": (
         "Print only absolute paths, one per line, in any order.",
         "Print absolute paths only, one per line, in any order.",

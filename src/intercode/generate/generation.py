@@ -30,7 +30,6 @@ from typing import Any, get_args
 from intercode import __version__
 from intercode.envs import prepare
 from intercode.errors import UsageError
-from intercode.generate.composition import compose
 from intercode.generate.drafts import Draft, Record, Wanted, composed, draft
 from intercode.generate.draws import Draw, Split, among
 from intercode.generate.families import Ask, Family, Place, Question, with_placeholders
@@ -154,7 +153,7 @@ def share_out(plan: Plan, split: Split, beyond: Family | None) -> list[Wanted]:
     """Return the kinds that a split wants. `beyond` is the family of the tasks that are farthest
     from those of training."""
     size = plan.sizes[split]
-    if plan.family.compose or plan.family.ask:
+    if plan.family.ask:
         return [Wanted(None)] * size
     by_rung = defaultdict[str, list[Wanted]](list)
     for question in plan.able(plan.family):
@@ -361,8 +360,6 @@ class Generation:
 
     def _work(self, unit: Unit) -> Work:
         draw = self.plan.draw(unit.number, unit.split)
-        if unit.family.compose:
-            return self._compose(draw, unit)
         if unit.family.ask:
             return self._ask(draw, unit, unit.family.ask)
         place = unit.family.place(draw, unit.site)
@@ -391,27 +388,14 @@ class Generation:
                     work.drafts.remove(drafted)
                     work.dropped.append((drafted.question.kind, "it needs a place of its own"))
 
-    def _compose(self, draw: Draw, unit: Unit) -> Work:
-        assert unit.family.compose
-        work, language = Work(unit, Place(unit.site)), unit.family.compose(self._trial)
-        for _ in range(DRAWS):
-            reason = composition = compose(draw, unit.site, self.plan.steps, language)
-            if not isinstance(composition, str):
-                work.place, question = composition
-                drafted = composed(unit.family, work.place, question, unit.split)
-                reason = self._try(draw, work, drafted)
-            if not reason:
-                break
-            work.dropped.append((Wanted(None).kind, str(reason)))
-        return work
-
     def _ask(self, draw: Draw, unit: Unit, ask: Ask) -> Work:
-        """Draw questions that need no mistakes tried: what they ask for is needed."""
+        """Draw questions of which the mistakes were tried already."""
         work = Work(unit, unit.family.place(draw, unit.site))
-        lengths = cycle([self.plan.hops] if self.plan.hops else USUAL_HOPS)
-        for wanted, hops in zip(unit.wanted, lengths, strict=False):
+        length = self.plan.steps or self.plan.hops
+        lengths = cycle([length] if length else USUAL_HOPS)
+        for wanted, length in zip(unit.wanted, lengths, strict=False):
             for _ in range(DRAWS):
-                asked = ask(draw, work.place, hops, self.plan.asks)
+                asked = ask(draw, work.place, length, self.plan.asks)
                 if isinstance(asked, str):
                     work.dropped.append((wanted.kind, asked))
                     continue

@@ -643,6 +643,8 @@ _CHANGE, _CHANGE_NAMED, _CHANGE_PARTS = 0.3, 0.7, 0.9
 second is for a file that the gold names, the third for tables and archives."""
 _TWINS = 0.6
 """The probability that files of the same name get a new file in their folder as well."""
+_ALMOST_TWIN = 0.25
+"""The probability that a file gets almost the content of one of the same name elsewhere."""
 _AT_ONCE = (1, 2, 5)
 """Numbers of files with one content that are added at once near a file."""
 _MOST_CHANGES = {Rows: 6, Prose: 10}
@@ -664,7 +666,11 @@ def grow_files(draw: Draw, files: Mapping[str, Any], near: Texts, known: Texts) 
     is_extreme = not named and draw.random() < extreme
     if is_extreme:
         path = draw.choice((min, max))(paths, key=lambda path: len(bytes_of(files[path])))
+    folder, _, file = path.rpartition("/")
+    twins = [other for other in paths if other.endswith(f"/{file}") and other != path]
     content, copy, change = files[path], _COPY, _CHANGE
+    if twins and isinstance(content, str) and draw.random() < _ALMOST_TWIN:
+        return {**files, path: _content_near(draw, files[draw.choice(twins)], near, known)}
     if named:
         copy, change = _COPY_NAMED, _CHANGE_NAMED
     if isinstance(content, (Rows, Archive)):
@@ -683,12 +689,10 @@ def grow_files(draw: Draw, files: Mapping[str, Any], near: Texts, known: Texts) 
         for _ in range(draw.choice(_AT_ONCE)):
             names.append(_path_near(draw, path, near, known, paths))
     new = dict.fromkeys(names, content)
-    folder, _, file = path.rpartition("/")
     for name in names:
         if name.startswith(f"{folder}/") and draw.random() < _TWINS:
-            for twin in paths:
-                if twin.endswith(f"/{file}") and twin != path:
-                    new[twin.removesuffix(file) + name.removeprefix(f"{folder}/")] = files[twin]
+            for twin in twins:
+                new[twin.removesuffix(file) + name.removeprefix(f"{folder}/")] = files[twin]
     changed = dict(files)
     for name, content in new.items():
         nested = any(f"{name}/" in other or f"{other}/" in name for other in changed)
@@ -801,6 +805,8 @@ def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
     if isinstance(content, Prose):
         hyphen = "_"
     numbers = numbers_in(near, 10)
+    if {"lt", "le", "gt", "ge", "eq"} & {*near} and draw.random() < 0.4:
+        move = "as_long"
     if "qi" in near:  # what options of diff ignore
         new = content.swapcase()
     elif "qb" in near:

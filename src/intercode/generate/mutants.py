@@ -81,13 +81,6 @@ def _edited(gold: str, *tables: str) -> Iterator[str]:
                 yield _replaced(match, new)
 
 
-def limit_mutants(gold: str) -> Iterator[tuple[str, bool]]:
-    """Yield a solution in any language with < for <= and so on, in one place each; and whether the
-    limit there is a number or a date."""
-    for match in re.finditer(rf"{_COMPARISON}(?= (['\"]?\d|[a-z\"$(]))", gold):
-        yield _replaced(match, _compared(match)), match[1][-1].isdigit()
-
-
 # -- SQL -------------------------------------------------------------------------------------------
 
 

@@ -71,8 +71,8 @@ def _stock(draw: Draw, place: Place) -> str:
         place.write(f"stock/{twice}.x{ending}", draw.text(1))
         place.write(f"stock/{twice}.{ending}.{other}", draw.text(1))
     return (
-        "The files in stock get new endings. Where the new name of a file is taken, the file"
-        f" that should get it {rule}.\n"
+        "The files in stock get new endings. If the new name of a file is taken, the file with the"
+        f" old name {rule}.\n"
     )
 
 

@@ -78,8 +78,8 @@ def _database(
     """Return a place with a database. `codes` has a sign for each meaning, by column."""
     lines, data = list[str](), {}
     for column, signs in codes.items():
-        meanings = ", ".join(f"{sign} is {word}" for word, sign in signs.items())
-        lines.append(f"Signs in {column}: {meanings}")
+        meanings = ", ".join(f"{sign} = {word}" for word, sign in signs.items())
+        lines.append(f"Codes in {column}: {meanings}")
         data[column.partition(".")[2]] = signs
     for _, rule in rules:
         lines.append(rule)
@@ -218,13 +218,13 @@ def _library(draw: Draw, name: str) -> Place:
         taken=days,
         back=[*days, *[None] * 12],
     )
-    over, words = draw.choice(((">", "longer than"), (">=", "as long as or longer than")))
+    over, words = draw.choice(((">", "more than"), (">=", "at least")))
     fine = draw.randint(3, 90)
     return _database(
         name,
         {"book.condition": conditions, "reader.class": classes},
         [
-            ("late", f"A loan is late if back minus taken is {words} reader_class allows."),
+            ("late", f"A loan is late if back minus taken is {words} reader_class.days."),
             ("fine", f"Each day beyond reader_class.days costs {fine} cents."),
         ],
         {"late_is": over, "fine": fine},

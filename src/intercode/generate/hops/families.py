@@ -237,6 +237,7 @@ FAMILIES = (
         "questions of several look-ups, each needed: logs, tables, JSON, mail, git, archives",
         place=_bash_place,
         ask=lambda draw, place, hops, asks: ask(draw, place, hops, asks, bash_gold, printed),
+        length="hops",
         tasks_per_place=PER_PLACE,
     ),
     Family(
@@ -245,6 +246,7 @@ FAMILIES = (
         "questions of several look-ups, each needed: joins and nested queries",
         place=_sql_place,
         ask=lambda draw, place, hops, asks: ask(draw, place, hops, asks, sql_gold, selected),
+        length="hops",
         tasks_per_place=PER_PLACE,
     ),
 )
