@@ -362,8 +362,8 @@ class Conversation:
         return self._task
 
     def score_of_episode(self, *present: Score) -> Score:
-        """Return the score of the episode if no other round ends, but for the present one with this
-        score."""
+        """Return the score of the episode if it ends now. `present` is that of the round that has
+        not ended, if it shall count."""
         scores, how = (*self.scores, *present), self._task.extra.get("rounds_reward", "mean")
         if not scores:
             return Score(0.0, False)
