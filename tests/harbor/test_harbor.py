@@ -237,7 +237,7 @@ def test_a_step_has_the_tests_and_the_solution_of_its_task(tmp_path: Path) -> No
     (step,) = steps["rounds"]
     assert (one["unplayable"], steps["unplayable"]) == (None, None)
     assert (step["query"], step["gold"]) == (instruction.read_text(), one["gold"])
-    assert step["verify"] == ["steps/tests"]
+    assert step["verify"] == "steps/tests"
 
 
 def test_helpers_of_tests_that_download_are_found_and_comments_are_no_solution(
