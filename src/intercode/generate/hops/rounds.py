@@ -29,7 +29,7 @@ NAMES = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
 ABOUT = "a report that changes in 3 to 6 rounds; each line answers a question of several look-ups"
 SAYS = {
     "add": "Add the line {name}: {text}",
-    "replace": "In the line {name}, I mean {text} instead.",
+    "replace": "In the line {name}, take {text} instead.",
     "generalise": "Add the line {name}: the same as {like}, but for {text}.",
     "except": "Leave out the line {name}.",
     "undo": "Undo your last change.",
