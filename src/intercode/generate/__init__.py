@@ -29,6 +29,7 @@ Not covered: tasks that need a network, and CTF.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -145,6 +146,7 @@ def generate(
     kinds, levels = sorted(kinds), sorted({*difficulty})
     plan = Plan(family, n, seed, asks, steps or 0, hops or 0, kinds, split, levels)
     _require_kinds(plan)
+    _require_programs(family)
     _require_new(out, resume)
     out.mkdir(parents=True, exist_ok=True)
     workers = workers or len(os.sched_getaffinity(0))
@@ -162,6 +164,15 @@ def _require_new(out: Path, resume: bool) -> None:
     if not unused and not (resume and begun):
         hint = "resume it, " if begun else ""
         raise UsageError(f"{out} exists; {hint}name a new folder, or remove it first")
+
+
+def _require_programs(family: Family) -> None:
+    """Raise `UsageError` if a program that solutions use is not installed."""
+    if missing := [program for program in family.programs if not shutil.which(program)]:
+        raise UsageError(
+            f"solutions of {family.name} use {', '.join(missing)}, not installed here; "
+            f"run: apt-get install {' '.join(missing)}"
+        )
 
 
 def _require_kinds(plan: Plan) -> None:

@@ -195,7 +195,8 @@ class Family:
     of the place. `inputs` returns the first inputs of a Python task's tests from its question and
     parameters. A data folder has one place for every `tasks_per_place` tasks, of which at most one
     has difficulty 3. A family with `ask` has no such file: it draws questions for a place, with so
-    many hops or steps, as `length` says; see `hops` and `composed.py`.
+    many hops or steps, as `length` says; see `hops` and `composed.py`. Solutions use `programs`
+    that not every machine has.
     """
 
     name: str
@@ -207,6 +208,7 @@ class Family:
     tasks_per_place: int = 4
     ask: Ask | None = None
     length: Literal["", "hops", "steps"] = ""
+    programs: Texts = ()
 
     @cached_property
     def questions(self) -> Sequence[Question]:

@@ -14,19 +14,36 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from intercode.generate.draws import as_text
 from intercode.generate.ground import Archive
 from intercode.generate.hops.git import Commit, repository
 from intercode.generate.hops.layouts import Layout, author_of
-from intercode.generate.hops.schema import Hop, Table
+from intercode.generate.hops.schema import Hop, Row
 from intercode.generate.hops.sql import create, database, select
-from intercode.generate.hops.terms import Row, World
+from intercode.generate.hops.terms import World
 
 PARTS = 4
-TOP = " | sort | uniq -c | sort -n | tail -n 1 | sed 's/^ *[0-9]* //'"
-TOP_SUM = (
-    " | awk -F'\\t' '{n[$2] += $1} END {for (k in n) print n[k] \"\\t\" k}'"
-    " | sort -n | tail -n 1 | cut -f 2"
-)
+PROGRAMS = ("git", "jq", "sqlite3")
+"""What commands use that not every machine has."""
+READS = {
+    "plain": "<program> <path>",
+    "gz": "zcat <path> | <program>",
+    "tar": "tar xzOf <path> | <program>",
+    "parts": "<program> <path>/*",
+    "cards": "<program> <path>/*",
+    "git": "git -C <path> log --reverse --date=format:'%Y-%m-%d<joint>%H:%M' --format='<form>'"
+    " | <program>",
+}
+"""How a program reads a table, by pack."""
+PICKS = {
+    "most": " | sort | uniq -c | sort -n | tail -n 1 | sed 's/^ *[0-9]* //'",
+    "largest": " | sort -n | tail -n 1 | cut -f 2",
+    "sum": " | awk '{n += $1} END {print n}'",
+    "latest": " | tail -n 1",
+    "earliest": " | head -n 1",
+    "the": "",
+}
+"""The pipes that pick one of the values that a program prints."""
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -34,55 +51,48 @@ TOP_SUM = (
 
 def files(layout: Layout, world: World) -> dict[str, Any]:
     """Return the files of a table, by their paths."""
-    rows = layout.texts(world)
-    match layout.pack:
-        case "git":
-            return _repository(layout, world, rows)
-        case "plain" if layout.carrier.reader == "sqlite":
-            return {layout.path: database(create(layout, rows))}
-        case "plain":
-            return {layout.path: _text(layout, rows)}
-        case "gz":
-            return {layout.path: _packed(_text(layout, rows))}
-    size = -(-len(rows) // PARTS)
-    if layout.pack == "cards":
-        size = 1
-    parts, ending = {}, layout.carrier.endings.split()[0]
-    for number, start in enumerate(range(0, len(rows), size), 1):
-        parts[f"{number:03}{ending}"] = _text(layout, rows[start : start + size])
+    path, rows = layout.path, layout.texts(world)
+    if layout.pack == "git":
+        return _repository(layout, world, rows)
+    if layout.carrier.reader == "sqlite":
+        return {path: database(create(layout, rows))}
+    if layout.pack == "plain":
+        return {path: _text(layout, rows)}
+    if layout.pack == "gz":
+        return {path: gzip.compress(_text(layout, rows).encode(), 3, mtime=0)}
+    size = 1
+    if layout.pack != "cards":
+        size = -(-len(rows) // PARTS)
+    parts, ending = dict[str, str](), layout.carrier.endings.split()[0]
+    for start in range(0, len(rows), size):
+        parts[f"{len(parts) + 1:03}{ending}"] = _text(layout, rows[start : start + size])
     if layout.pack == "tar":
-        return {layout.path: Archive(parts)}
-    if layout.pack == "gzparts":
-        return {f"{layout.path}/{part}.gz": _packed(text) for part, text in parts.items()}
-    return {f"{layout.path}/{part}": text for part, text in parts.items()}
-
-
-def _packed(text: str) -> bytes:
-    return gzip.compress(text.encode(), 3, mtime=0)
+        return {path: Archive(parts)}
+    return {f"{path}/{part}": text for part, text in parts.items()}
 
 
 def _text(layout: Layout, rows: Sequence[Row]) -> str:
     carrier = layout.carrier
+    if carrier.reader == "jq" and carrier.ready:
+        return json.dumps(rows, indent=carrier.indent) + "\n"
+    if carrier.reader == "jq":
+        return as_text(json.dumps(row, indent=carrier.indent) for row in rows)
     headers = [*layout.headers.values()]
+    if carrier.head:
+        rows = [dict(zip(headers, headers, strict=True)), *rows]
     widths = {}
     for header in headers:
-        widths[header] = max(len(str(row[header])) for row in [*rows, {header: header}])
+        widths[header] = max(len(str(row[header])) for row in rows)
     lines = [_line(layout, row, widths) for row in rows]
-    if carrier.head:
-        lines.insert(0, _line(layout, dict(zip(headers, headers, strict=True)), widths))
-    if carrier.head == "rule":
-        lines.insert(1, f"|{'---|' * len(headers)}\n")
-    text = "".join(lines)
-    if carrier.close:
-        text = text.removesuffix(",\n") + "\n" + carrier.close
-    return carrier.begin + text
+    if carrier.rule:
+        lines.insert(1, f"|{carrier.rule * len(headers)}\n")
+    return "".join(lines)
 
 
 def _line(layout: Layout, row: Row, widths: Mapping[str, int]) -> str:
     carrier, cells = layout.carrier, []
     for name, cell in row.items():
-        text = carrier.cell.format(name=name, value=cell, json=json.dumps(cell), width=widths[name])
-        cells.append(text)
+        cells.append(carrier.cell.format(name=name, value=cell, width=widths[name]))
     line = carrier.glue.replace("<sep>", layout.sep).join(cells)
     return carrier.start + line.rstrip(" ") + carrier.end
 
@@ -106,90 +116,43 @@ def _repository(layout: Layout, world: World, rows: Sequence[Row]) -> dict[str, 
 
 def command(layout: Layout, world: World, hop: Hop, variables: Sequence[str]) -> str:
     """Return the command of a hop, whose arguments are in shell variables."""
-    if layout.carrier.reader == "sqlite":
+    carrier = layout.carrier
+    if carrier.reader == "sqlite":
         arguments = [f"'${name}'" for name in variables]
         return f'sqlite3 {layout.path} "{select(hop, layout, arguments)}"'
-    columns, pipe = picked(hop, layout.table)
+    columns = {"sum": [hop.by], "largest": [hop.by, hop.give]}.get(hop.pick, [hop.give])
     fields = [layout.field(column) for column in columns]
-    letters = dict(zip("xy", variables, strict=False))
-    if layout.carrier.reader == "jq":
-        given = "".join(f' --arg {letter} "${name}"' for letter, name in letters.items())
-        test = " and ".join(_tests(layout, hop, "$"))
+    letters = [*zip("xy", variables, strict=False)]
+    if carrier.reader == "jq":
+        given = "".join(f' --arg {letter} "${name}"' for letter, name in letters)
+        test = " and ".join(_tests(layout, hop, "{} == ${}", '({} | startswith("{}"))'))
         shown = fields[0]
         if len(fields) > 1:
-            shown = f'"\\({fields[0]})\\t\\({fields[1]})"'
-        program = f"jq -r{given} '{layout.carrier.ready}select({test}) | {shown}'"
+            shown = f"[{', '.join(fields)}] | @tsv"
+        program = f"jq -r{given} '{carrier.ready}select({test}) | {shown}'"
     else:
-        given = "".join(f' -v {letter}="${name}"' for letter, name in letters.items())
-        test = " && ".join(_tests(layout, hop, ""))
-        if layout.carrier.ready:
-            test = f"{layout.carrier.ready} && {test}"
-        split = layout.carrier.split.replace("<sep>", layout.sep)
+        given = "".join(f' -v {letter}="${name}"' for letter, name in letters)
+        test = " && ".join(_tests(layout, hop, "{} == {}", "{} ~ /^{}/"))
+        split = carrier.split.replace("<sep>", layout.sep)
         shown = ' "\\t" '.join(fields)
-        program = f"awk {split}{given} '{test} {{print {shown}}}'"
-    return _source(layout, world).replace("<program>", program) + pipe
+        program = f"awk {split}{given} '{carrier.ready}{test} {{print {shown}}}'"
+    read = READS[layout.pack].replace("<path>", layout.path)
+    if layout.pack == "git":
+        time, person = layout.table.time, author_of(layout, world)
+        form = f"{layout.headers[time]}: %ad%n{layout.headers[person]}: %an%n%b"
+        read = read.replace("<joint>", layout.joint).replace("<form>", form)
+    return read.replace("<program>", program) + PICKS[hop.pick]
 
 
-def _tests(layout: Layout, hop: Hop, sign: str) -> list[str]:
-    """Return the conditions of a hop in awk, or in jq, where variables have a sign."""
+def _tests(layout: Layout, hop: Hop, equal: str, begins: str) -> list[str]:
+    """Return the conditions of a hop, in the words of a program."""
     tests = []
     for key, letter in zip(hop.keys, "xy", strict=False):
-        tests.append(f"{layout.field(key)} == {sign}{letter}")
+        tests.append(equal.format(layout.field(key), letter))
     for test in hop.where:
         field = layout.field(test.column)
-        value = json.dumps(test.value)
-        if test.op == "^" and sign:
-            tests.append(f"({field} | startswith({value}))")
-        elif test.op == "^":
-            tests.append(f"{field} ~ /^{test.value}/")
+        if test.length:
+            tests.append(begins.format(field, test.value))
         else:
-            tests.append(f"{field} {test.op.replace('=', '==', test.op == '=')} {value}")
-    if hop.by and layout.table.columns[hop.by].after:
-        tests.append(f'{layout.field(hop.by)} != ""')
+            tests.append(f"{field} == {json.dumps(test.value)}")
     return tests
-
-
-def picked(hop: Hop, table: Table) -> tuple[list[str], str]:
-    """Return the columns that a command prints, and the pipe that picks one value."""
-    match hop.pick:
-        case "most":
-            return [hop.give], TOP
-        case "summost":
-            return [hop.by, hop.give], TOP_SUM
-        case "sum":
-            return [hop.by], " | awk '{n += $1} END {print n}'"
-        case "latest" | "earliest":
-            end = {"latest": "tail -n 1", "earliest": "head -n 1"}[hop.pick]
-            by = table.columns[hop.by]
-            if by.time:
-                return [hop.give], f" | {end}"
-            sort = "sort"
-            if by.order == "version":
-                sort = "sort -V"
-            if hop.give == hop.by:
-                return [hop.give], f" | {sort} | {end}"
-            return [hop.by, hop.give], f" | {sort} | {end} | cut -f 2"
-        case "first" | "last":
-            return [hop.give], {"first": " | head -n 1", "last": " | tail -n 1"}[hop.pick]
-        case _:
-            return [hop.give], ""
-
-
-def _source(layout: Layout, world: World) -> str:
-    """Return a command in which <program> stands for the program that reads the table."""
-    match layout.pack:
-        case "git":
-            time, person = layout.table.time, author_of(layout, world)
-            form = f"{layout.headers[time]}: %ad%n{layout.headers[person]}: %an%n%b"
-            when = f"--date=format:'%Y-%m-%d{layout.joint}%H:%M'"
-            return f"git -C {layout.path} log --reverse {when} --format='{form}' | <program>"
-        case "gz":
-            return f"zcat {layout.path} | <program>"
-        case "gzparts":
-            return f"zcat {layout.path}/* | <program>"
-        case "tar":
-            return f"tar xzOf {layout.path} | <program>"
-        case "plain":
-            return f"<program> {layout.path}"
-        case _:
-            return f"<program> {layout.path}/*"

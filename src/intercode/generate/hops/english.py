@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date
 from typing import Any
 
 from intercode.generate.draws import Draw
@@ -15,6 +14,7 @@ LONG = 4
 """The largest number of hops in one sentence."""
 FIRST = ("Take {}.", "Consider {}.")
 MONTHS = "January February March April May June July August September October November December"
+_DATE = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?")
 
 
 def question(draw: Draw, world: World, term: Term, hidden: Sequence[Term] = ()) -> str:
@@ -27,23 +27,21 @@ def question(draw: Draw, world: World, term: Term, hidden: Sequence[Term] = ()) 
     if len(term.args) > 1:
         cut = [*term.args]
     elif len(term.nodes) > LONG:
-        cut = [_cut(world, term)]
-    phrases = [_phrase(draw, arg, {}, plain=True) for arg in cut]
-    nouns = [world.domain.types[arg.hop.gives].noun for arg in cut]
+        cut = [_cut(term)]
     if not cut:
         return _phrase(draw, term, {})
-    if len({*nouns}) < len(nouns) or not _clear(world, cut):
-        names = dict(zip(cut, "AB", strict=False))
-        let = ", and let ".join(
-            f"{name} be {phrase}" for name, phrase in zip("AB", phrases, strict=False)
-        )
-        return f"Let {let}. {_phrase(draw, term, names)}"
-    known = {arg: f"that {noun}" for arg, noun in zip(cut, nouns, strict=True)}
-    first = draw.choice(FIRST).format(", and ".join(phrases))
-    return f"{first} {_phrase(draw, term, known)}"
+    phrases = [_phrase(draw, arg, {}, plain=True) for arg in cut]
+    if _clear(cut):
+        names = [f"that {world.domain.types[arg.hop.gives].noun}" for arg in cut]
+        first = draw.choice(FIRST).format(", and ".join(phrases))
+    else:
+        names = ["A", "B"][: len(cut)]
+        pairs = zip(names, phrases, strict=True)
+        first = f"Let {', and let '.join(f'{name} be {phrase}' for name, phrase in pairs)}."
+    return f"{first} {_phrase(draw, term, dict(zip(cut, names, strict=True)))}"
 
 
-def _cut(world: World, term: Term) -> Term:
+def _cut(term: Term) -> Term:
     """Return the inner term that gets a sentence of its own: one near the middle to which "that
     machine" can only refer, and best the only machine in the question."""
     nodes = term.nodes[:-2]
@@ -52,12 +50,12 @@ def _cut(world: World, term: Term) -> Term:
 
     def badness(node: Term) -> tuple[bool, bool, int]:
         again = types.count(node.hop.gives) > 1
-        return not _clear(world, [node]), again, abs(len(node.nodes) - 1 - middle)
+        return not _clear([node]), again, abs(len(node.nodes) - 1 - middle)
 
     return min(nodes, key=badness)
 
 
-def _clear(world: World, cut: Sequence[Term]) -> bool:
+def _clear(cut: Sequence[Term]) -> bool:
     """Return whether nothing else of the types of these terms is spoken of inside them."""
     types = [node.hop.gives for term in cut for node in term.nodes]
     return all(types.count(term.hop.gives) == 1 for term in cut)
@@ -71,18 +69,24 @@ def _phrase(draw: Draw, term: Term, known: Mapping[Term, str], *, plain: bool = 
     says = list(term.hop.says)
     if plain or any("whoever" in phrase for phrase in inner):  # "whoever owns" once is enough
         says = [text for text in says if "whoever" not in text]
-    text = draw.choice(says).replace("<v>", in_words(term.hop.value))
+    text = say(term, draw.choice(says))
     for place, phrase in enumerate(inner):
         text = text.replace(f"<{place}>", phrase)
     return text
 
 
+def say(term: Term, text: str) -> str:
+    """Return a text about a term with the value that was drawn for it."""
+    if not term.hop.where:
+        return text
+    return text.replace("<v>", in_words(term.hop.value))
+
+
 def in_words(value: Any) -> str:
     """Return a date as people write it, or the value."""
-    text = str(value)
-    if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-        day = date.fromisoformat(text)
-        return f"{day.day} {MONTHS.split()[day.month - 1]} {day.year}"
-    if re.fullmatch(r"\d{4}-\d\d", text):
-        return f"{MONTHS.split()[int(text[5:]) - 1]} {text[:4]}"
-    return text
+    date = _DATE.fullmatch(str(value))
+    if not date:
+        return str(value)
+    year, month, day = date.groups(default="0")
+    words = f"{MONTHS.split()[int(month) - 1]} {year}"
+    return words if day == "0" else f"{int(day)} {words}"

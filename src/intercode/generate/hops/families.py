@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from intercode.generate.draws import Draw
 from intercode.generate.families import FORMS, Family, Place, Question
-from intercode.generate.hops.carriers import command, files
-from intercode.generate.hops.english import in_words, question
+from intercode.generate.hops.carriers import PROGRAMS, command, files
+from intercode.generate.hops.english import question, say
 from intercode.generate.hops.layouts import CARRIERS, Layout, coded, draw_layout
-from intercode.generate.hops.schema import DOMAINS, Hop, read_domain
+from intercode.generate.hops.schema import DOMAINS, Domain, Hop, read_domain
 from intercode.generate.hops.sql import create, legend, select
 from intercode.generate.hops.terms import Term, Walks, World
 from intercode.generate.hops.worlds import draw_world
@@ -28,6 +29,7 @@ BASH_FORMS = (
     "Look it up under {}.",
     "All of it is recorded under {}.",
 )
+Gold = Callable[[Place, Term], str]
 
 
 @dataclass(frozen=True)
@@ -38,34 +40,55 @@ class Written:
     layouts: Mapping[str, Layout]
     walks: Walks
 
-    def convert(self, kind: str, one: str, other: str) -> Hop:
+    def keyed(self, node: Term) -> tuple[Hop, list[Hop | None]]:
+        """Return the hop of a term, and for each argument the look-up of the form that it needs:
+        none if it has that form, or if the hop can select by its own form."""
+        hop, needed = node.hop, list[Hop | None]()
+        for place, arg in enumerate(node.args):
+            key = hop.keys[place]
+            form = self.layouts[arg.hop.table].forms[arg.hop.give]
+            wanted = self.layouts[hop.table].forms[key]
+            convert = None
+            if form != wanted:
+                convert = self._convert(arg.hop.gives, form, wanted)
+                if convert.table == hop.table and key == convert.give:
+                    keys = [*hop.keys]
+                    keys[place] = convert.keys[0]
+                    hop, convert = replace(hop, keys=tuple(keys)), None
+            needed.append(convert)
+        return hop, needed
+
+    def _convert(self, kind: str, form: str, wanted: str) -> Hop:
         """Return the hop from one form of an entity to another: a look-up in its home."""
-        home = self.world.domain.homes[kind]
-        columns = {}
+        home = self.world.domain.home(kind)
+        names = {}
         for name, column in self.world.domain.tables[home].columns.items():
-            columns[column.form] = name
-        return Hop("form", home, (columns[one],), (), "the", "", columns[other])
+            names[column.form] = name
+        return Hop("form", home, (names[form],), give=names[wanted])
 
 
-def _draw(draw: Draw, carriers: list[str]) -> Written:
-    """Return a world with layouts of its tables."""
-    domains = [read_domain(name) for name in DOMAINS]
+def _domain(draw: Draw) -> Domain:
     new = draw.split == "test" and draw.random() < NEW_DOMAIN
-    fitting = [domain for domain in domains if domain.held_out == new]
-    world = draw_world(draw, draw.choice(fitting or domains))
+    domains = [read_domain(name) for name in DOMAINS]
+    return draw.choice([domain for domain in domains if domain.held_out == new])
+
+
+def _written(draw: Draw, domain: Domain, carriers: Sequence[str]) -> Written:
+    """Return a world with layouts of its tables."""
+    world = draw_world(draw, domain)
     layouts, taken = dict[str, Layout](), set[str]()
-    for name in world.domain.tables:
+    for name in domain.tables:
         layouts[name] = draw_layout(draw, world, name, carriers, taken)
 
     def shows(hop: Hop) -> str:
         return layouts[hop.table].forms[hop.give]
 
-    return Written(world, layouts, Walks(world, draw, shows, Counter()))
+    return Written(world, layouts, Walks(world, draw, shows))
 
 
-def _bash_place(draw: Draw, name: str) -> Place:
+def bash_place(domain: Domain, draw: Draw, name: str) -> Place:
     site = draw.home("srv", name)
-    written = _draw(draw, [*CARRIERS])
+    written = _written(draw, domain, [*CARRIERS])
     place = Place(name, facts={"site": site}, data=written)
     for layout in written.layouts.values():
         for path, content in files(layout, written.world).items():
@@ -73,64 +96,44 @@ def _bash_place(draw: Draw, name: str) -> Place:
     return place
 
 
-def _sql_place(draw: Draw, name: str) -> Place:
-    written, db = _draw(draw, ["sqlite"]), name.replace("-", "_")
-    layouts = {}
+def sql_place(domain: Domain, draw: Draw, name: str) -> Place:
+    written, db = _written(draw, domain, ["sqlite"]), name.replace("-", "_")
+    layouts, statements = {}, []
     for table, layout in written.layouts.items():
         layouts[table] = coded(draw, written.world, layout)
+        statements.append(create(layouts[table], layouts[table].texts(written.world)))
+    statements.append(legend([*layouts.values()], draw.choice(LEGENDS)))
     place = Place(name, facts={"db": db}, data=replace(written, layouts=layouts))
-    statements = list[str]()
-    if any(layout.codes for layout in layouts.values()):
-        statements.append(legend([*layouts.values()], draw.choice(LEGENDS)))
-    for layout in layouts.values():
-        statements.append(create(layout, layout.texts(written.world)))
     place.files[f"databases/{db}.sql"] = "".join(draw.shuffled(statements))
     return place
-
-
-def _keyed(written: Written, node: Term) -> tuple[Hop, list[Hop | None]]:
-    """Return the hop of a term, and for each argument the look-up of the form that it needs: none
-    if it has that form, or if the hop can select by its own form."""
-    hop, needed = node.hop, list[Hop | None]()
-    for place, arg in enumerate(node.args):
-        kind, key = arg.hop.gives, hop.keys[place]
-        form = written.layouts[arg.hop.table].forms[arg.hop.give]
-        wanted = written.layouts[hop.table].forms[key]
-        convert = None
-        if form != wanted:
-            convert = written.convert(kind, form, wanted)
-            if convert.table == hop.table and key == convert.give:
-                keys = (*hop.keys[:place], *convert.keys, *hop.keys[place + 1 :])
-                hop, convert = replace(hop, keys=keys), None
-        needed.append(convert)
-    return hop, needed
 
 
 def bash_gold(place: Place, term: Term) -> str:
     """Return a script with a command for each look-up."""
     written: Written = place.data
-    world, lines = written.world, [f"cd {place.facts['site']}"]
-    names = dict[Term, str]()
+    lines, names = [f"cd {place.facts['site']}"], dict[Term, str]()
     counts = Counter[str]()
 
     def look_up(hop: Hop, variables: list[str], kind: str) -> str:
-        code = command(written.layouts[hop.table], world, hop, variables)
+        """Add a command, and return the name of the variable that has what it prints."""
+        code = command(written.layouts[hop.table], written.world, hop, variables)
+        if not kind:
+            lines.append(code)
+            return ""
         counts[kind] += 1
         name = f"{kind}{counts[kind]}"
         lines.append(f"{name}=$({code})")
         return name
 
     for node in term.nodes:
-        hop, needed = _keyed(written, node)
-        variables = [names[arg] for arg in node.args]
-        for number, convert in enumerate(needed):
+        hop, needed = written.keyed(node)
+        variables = []
+        for arg, convert in zip(node.args, needed, strict=True):
+            name = names[arg]
             if convert:
-                kind = node.args[number].hop.gives
-                variables[number] = look_up(convert, [variables[number]], kind)
-        if node is term:
-            lines.append(command(written.layouts[hop.table], world, hop, variables))
-        else:
-            names[node] = look_up(hop, variables, hop.gives)
+                name = look_up(convert, [name], arg.hop.gives)
+            variables.append(name)
+        names[node] = look_up(hop, variables, hop.gives)
     return "\n".join(lines)
 
 
@@ -141,7 +144,7 @@ def sql_gold(place: Place, term: Term) -> str:
     def query(hop: Hop, arguments: list[str]) -> str:
         return select(hop, written.layouts[hop.table], arguments)
 
-    hop, needed = _keyed(written, term)
+    hop, needed = written.keyed(term)
     arguments = []
     for arg, convert in zip(term.args, needed, strict=True):
         inner = f"({sql_gold(place, arg)})"
@@ -161,20 +164,16 @@ def draw_term(draw: Draw, written: Written, hops: int) -> tuple[Term | None, str
 
 
 def others_of(world: World, node: Term) -> list[Hop]:
-    """Return the hop of a root with each other value that has an entity."""
-    (original,) = [hop for hop in world.domain.hops if hop.name == node.hop.name]
-    others = [hop for hop in world.closed(original) if world.function(hop).get(())]
-    others.remove(node.hop)
+    """Return the hop of a term with each other value."""
+    others = []
+    for what, hop in world.others(node.hop):
+        if what == "another value" and hop.value != node.hop.value and world.function(hop):
+            others.append(hop)
     return others
 
 
-def ask(
-    draw: Draw,
-    place: Place,
-    hops: int,
-    asks: int,
-    gold: Callable[[Place, Term], str],
-    shown: Callable[[Any], str],
+def _ask(
+    gold: Gold, shown: Callable[[Any], str], draw: Draw, place: Place, hops: int, asks: int
 ) -> Question | str:
     """Return a question about a place, or the reason why there is none."""
     written: Written = place.data
@@ -197,36 +196,33 @@ def ask(
         held_out=rung != KNOWN,
         answer=[shown(written.world.value(term))],
         rung=rung,
-        extra=_facets(draw, place, term, hidden, gold),
+        extra=_facets(gold, draw, place, term, hidden),
     )
 
 
-def _facets(
-    draw: Draw, place: Place, term: Term, hidden: list[Term], gold: Callable[[Place, Term], str]
-) -> dict[str, Any]:
+def _facets(gold: Gold, draw: Draw, place: Place, term: Term, hidden: list[Term]) -> dict[str, Any]:
     """Return the fields of a record whose query leaves out the values of some hops, with a gold
     that guesses them."""
-    world: World = place.data.world
-    facets, guess = [], term
+    if not hidden:
+        return {}
+    facets, guess, world = [], term, place.data.world
     for node in hidden:
-        reply = f"I mean {draw.choice(node.hop.says).replace('<v>', in_words(node.hop.value))}."
+        reply = f"I mean {say(node, draw.choice(node.hop.says))}."
         facets.append({"name": node.hop.name, "asks": list(node.hop.asks), "reply": reply})
         guess = guess.with_hop(node, draw.choice(others_of(world, node)))
-    if not facets:
-        return {}
     return {"facets": facets, "unclarified": gold(place, guess)}
 
 
 GOLDS = {"bash": bash_gold, "sql": sql_gold}
 
 
-def printed(value: Any) -> str:
+def _printed(value: Any) -> str:
     """Return a part of the text of an outcome that prints a value."""
     line = f"{value}\n"
     return f"output={line!r}"
 
 
-def selected(value: Any) -> str:
+def _selected(value: Any) -> str:
     return repr([(value,)])
 
 
@@ -235,17 +231,18 @@ FAMILIES = (
         "bash-questions",
         "bash",
         "questions of several look-ups, each needed: logs, tables, JSON, mail, git, archives",
-        place=_bash_place,
-        ask=lambda draw, place, hops, asks: ask(draw, place, hops, asks, bash_gold, printed),
+        place=lambda draw, name: bash_place(_domain(draw), draw, name),
+        ask=partial(_ask, bash_gold, _printed),
         length="hops",
         tasks_per_place=PER_PLACE,
+        programs=PROGRAMS,
     ),
     Family(
         "sql-questions",
         "sql",
         "questions of several look-ups, each needed: joins and nested queries",
-        place=_sql_place,
-        ask=lambda draw, place, hops, asks: ask(draw, place, hops, asks, sql_gold, selected),
+        place=lambda draw, name: sql_place(_domain(draw), draw, name),
+        ask=partial(_ask, sql_gold, _selected),
         length="hops",
         tasks_per_place=PER_PLACE,
     ),

@@ -18,7 +18,7 @@ from typing import Any
 
 from intercode.generate.draws import Draw
 from intercode.generate.families import Place, Question
-from intercode.generate.hops.english import in_words, question
+from intercode.generate.hops.english import question, say
 from intercode.generate.hops.families import FAMILIES as QUESTIONS
 from intercode.generate.hops.families import GOLDS, draw_term, others_of
 from intercode.generate.hops.terms import Term, World
@@ -117,7 +117,7 @@ def _another(draw: Draw, world: World, term: Term) -> tuple[Term | None, str]:
         for hop in draw.shuffled(others_of(world, node)):
             other = term.with_hop(node, hop)
             if world.value(other) not in (None, "", world.value(term)):
-                return other, draw.choice(hop.says).replace("<v>", in_words(hop.value))
+                return other, say(Term(hop), draw.choice(hop.says))
     return None, ""
 
 

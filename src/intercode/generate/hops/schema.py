@@ -15,41 +15,31 @@ A domain is a file `hops/DOMAIN.toml`:
     forms.email = ["<first>@example.org", "<last><2-9>@example.org"]
 
 A *pattern* is a text with <10-99> (a number), <a|b> (a choice), <first> (a word of a list; the same
-word in all forms and columns of a row) or <First> (that word with a capital letter), <login> (an
-earlier form or column). Of a list of patterns, one is drawn for each entity. The first form is the
-usual one: values of each form are all different. A type with several forms needs a *home*: a table
-with `each` = the type and a column for each of the forms, where a person who has the e-mail address
-finds the login.
+word in all forms of an entity) or <First> (that word with a capital letter). Of a list of patterns,
+one is drawn for each entity. The first form is the usual one. A type with several forms needs a
+*home*: a table of its entities with a column for each of the forms, where a person who has the
+e-mail address finds the login.
 
     [tables.staff]
-    each = "person"               # one row for each entity; or
     times = 7                     # seven rows for each entity of the first column with a type
     names = "staff contacts people"                  # names of files and tables, one is drawn
     folders = "hr office team"    # where the file may be
-    carriers = "git log"          # only these carriers (left out: all that suit it)
 
     [tables.staff.columns]        # a column is drawn as its keys say; `names` are for headers
-    login = {form = "login", names = "login user account"}       # of the type in `each`
-    deputy = {is = "person", unlike = "login", names = "deputy stand_in"}
+    login = {type = "person", form = "login", names = "login user account"}
+    name = {form = "name", names = "name full_name"}
+    deputy = {type = "person", names = "deputy stand_in"}
     room = {value = "<A|B|C><101-480>", names = "room office"}
     opened = {time = 60, names = "opened created"}               # within so many days
-    closed = {after = "opened", only = "status = closed", names = "closed done"}
-    host = {form = "name", names = "host"}
-    version = {value = "<1-4>.<6-13>.<0-9>", order = "version", names = "version release"}
 
 - `names` are of the form [a-z_]+, and no words of SQL (no `from`, `to`, `order`, `index`).
-- `is`: an entity of a type, in one of its forms, which is drawn for each place. In a table with
-  `each`, such a column is a permutation. In one with `times`, each entity occurs about equally
-  often, and the first and the last rows (in order of time) are permutations.
-- `unlike`: never the entity in that other column, which is of the same type.
-- `some`: only so many of the entities occur.
-- `form`: the entity of the row itself, in this form. The first such column is its key.
-- `value`: a pattern. In a table with `each`, all values differ.
-- `time`: "2026-03-04 14:05", within so many days after the first `start` days; rows are written in
-  this order. `after`: a later time; "" except in rows for which `only` holds.
+- A table without `times` has one row for each entity of its first column, which has a type and a
+  form. Other columns with a `form` have that form of the row's entity.
+- `type`: an entity, in one of its forms, which is drawn for each place. Each entity occurs about
+  equally often, and never twice in a row; the last rows (in order of time) are a permutation.
+- `value`: a pattern; `numbers`: true for numbers, which are compared and added up as such.
+- `time`: "2026-03-04 14:05"; rows are written in this order.
 - `every`: a date in each row, so many days after the one before.
-- `numbers`: true for numbers, which are compared and added up as such. `order = "version"`: 2.10 is
-  later than 2.9.
 
     [hops.deputy]                 # a step: from an entity to another
     table = "staff"
@@ -57,29 +47,29 @@ finds the login.
     give = "deputy"
     says = ["the deputy of <0>", "the stand-in for <0>", "whoever stands in for <0>"]
 
-    [hops.errors]                 # a root: a hop without keys
+    [hops.refused]                # a root: a hop without keys
     table = "requests"
-    where = ["at ^ day", "status >= 500"]
+    where = {at = "day", status = 403}
     pick = "most"
-    give = "service"
-    says = ["the service with the most server errors (5xx) on <v>", …]
+    give = "user"
+    says = ["the user with the most 403s on <v>", …]
 
-    [questions.room]              # the outermost hop: a question. `give` need not be an entity
+    [hops.room]                   # a question, the outermost hop: what it gives is no entity
     table = "staff"
     keys = "login"
     give = "room"
     says = ["What is the room number of <0>?", …]
 
-- `where`: COLUMN = VALUE, COLUMN >= VALUE, or COLUMN ^ VALUE (begins with). The values `day` and
-  `month` (of a time) and `any` are drawn, and are <v> in `says`; steps have none of these.
-- `pick`: `the` (the only one; left out), `most` (the most frequent), `summost` (the one with the
-  largest sum of `by`), `latest`, `earliest` (by the column `by`), `sum` (of `by`, no `give`).
+- `where`: values of columns. The values `day` and `month` (of a time) and `any` are drawn, and are
+  <v> in `says`. At most the first value is one of these; steps have none of them.
+- `pick`: `the` (the only one; left out), `most` (the most frequent), `latest`, `earliest`,
+  `largest` (by the numbers in the column `by`), `sum` (of `by`, no `give`).
 - `says`: at least three wordings; noun phrases are last in them; no dates or values but <v>; the
   phrase of a hop begins with "the" (or, not in all wordings, "whoever") and names one thing. Each
   must be true in any world of the domain, and no two hops may have wordings that could mean each
   other.
 - `hidden`: a wording without <v>, for a query that leaves it out for a user to be asked about;
-  `asks` are the words that ask for it, see `intercode.user`. Roots have both.
+  `asks` are the words that ask for it if it is no date, see `intercode.user`. Roots have both.
 - `held_out = true`: the hop is for the test split only.
 
 A hop is usable only from those entities where it is *sound* (see `terms.py`); how often it is
@@ -89,7 +79,6 @@ below 20 % are better dropped.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -97,10 +86,12 @@ from typing import Any
 
 from intercode.generate.draws import read_toml, word_lists
 
+Row = dict[str, Any]
 DOMAINS = ("operations", "shop", "research")
-_CONDITION = re.compile(r"(\w+) (=|>=|\^) (.+)")
-OPEN = ("any", "day", "month")
-"""Values of conditions that are drawn."""
+OPEN = {"any": 0, "day": 10, "month": 7}
+"""Values of conditions that are drawn, with the number of characters that they have, if not all."""
+DATES = ("day", "date", "week", "month", "period", "when", "which time", "on what")
+"""Words that ask for a date."""
 
 
 @dataclass(frozen=True)
@@ -112,23 +103,13 @@ class Type:
 
 @dataclass(frozen=True)
 class Column:
-    names: str
+    names: str = ""
     form: str = ""
     type: str = ""
-    unlike: str = ""
-    some: int = 0
     value: str | Sequence[str] = ""
     time: int = 0
-    start: int = 0
     every: int = 0
-    after: str = ""
-    only: str = ""
     numbers: bool = False
-    order: str = ""
-
-    @property
-    def is_time(self) -> bool:
-        return bool(self.time or self.after)
 
 
 @dataclass(frozen=True)
@@ -136,9 +117,14 @@ class Table:
     names: str
     folders: str
     columns: Mapping[str, Column]
-    each: str = ""
     times: int = 0
-    carriers: str = ""
+
+    @cached_property
+    def key(self) -> str:
+        """The column with the entity that a row is about, "" if there is none."""
+        if self.times:
+            return ""
+        return next(iter(self.columns))
 
     @cached_property
     def time(self) -> str:
@@ -149,8 +135,14 @@ class Table:
 @dataclass(frozen=True)
 class Condition:
     column: str
-    op: str
     value: Any
+    length: int = 0
+    """The number of characters that are compared, if not all."""
+
+    def part(self, row: Row) -> Any:
+        """Return what is compared with the value."""
+        cell = row[self.column]
+        return cell[: self.length] if self.length else cell
 
 
 @dataclass(frozen=True)
@@ -160,20 +152,24 @@ class Hop:
 
     name: str
     table: str
-    keys: tuple[str, ...]
-    where: tuple[Condition, ...]
-    pick: str
-    by: str
-    give: str
+    keys: tuple[str, ...] = ()
+    where: tuple[Condition, ...] = ()
+    pick: str = "the"
+    by: str = ""
+    give: str = ""
     args: tuple[str, ...] = ()
     gives: str = ""
-    says: tuple[str, ...] = field(default=(), compare=False)
-    hidden: str = field(default="", compare=False)
-    asks: tuple[str, ...] = field(default=(), compare=False)
-    value: Any = field(default="", compare=False)
-    """The value that was drawn for its open condition."""
-    is_question: bool = False
+    form: str = ""
+    """The form of an entity that is the answer, "" if the answer is something else."""
     held_out: bool = False
+    says: Sequence[str] = field(default=(), compare=False)
+    hidden: str = field(default="", compare=False)
+    asks: Sequence[str] = field(default=DATES, compare=False)
+
+    @property
+    def value(self) -> Any:
+        """The value that was drawn for its first condition."""
+        return self.where[0].value
 
 
 @dataclass(frozen=True)
@@ -185,31 +181,13 @@ class Domain:
     words: Mapping[str, Sequence[str]]
     held_out: bool = False
 
-    @cached_property
-    def homes(self) -> dict[str, str]:
-        """The table with the forms of each type that has several."""
+    def home(self, kind: str) -> str:
+        """Return the table with the forms of a type that has several."""
         homes = {}
         for name, table in self.tables.items():
-            forms = [column.form for column in table.columns.values() if column.form]
-            if table.each and len(forms) > 1:
-                homes[table.each] = name
-        return homes
-
-    def type_of(self, table: str, column: str) -> str:
-        """Return the type of the entities in a column, "" if it has none."""
-        return _type_of(self.tables[table], column)
-
-
-def _type_of(table: Table, column: str) -> str:
-    """Return the type of a column: the key of a table with `each` has that of its rows."""
-    if column == key_of(table):
-        return table.each
-    return table.columns[column].type
-
-
-def key_of(table: Table) -> str:
-    """Return the first column with a form of the row's entity, "" if the table has none."""
-    return next((name for name, column in table.columns.items() if column.form), "")
+            if table.key:
+                homes[table.columns[table.key].type] = name
+        return homes[kind]
 
 
 @cache
@@ -217,45 +195,25 @@ def read_domain(name: str) -> Domain:
     data = read_toml(f"hops/{name}")
     tables = {}
     for table, entry in data["tables"].items():
-        columns = {}
-        for column, parts in entry["columns"].items():
-            named = {"type" if part == "is" else part: value for part, value in parts.items()}
-            columns[column] = Column(**named)
+        columns = {column: Column(**parts) for column, parts in entry["columns"].items()}
         tables[table] = Table(**{**entry, "columns": columns})
-    hops = []
-    for kind in ("hops", "questions"):
-        for hop, entry in data[kind].items():
-            hops.append(_read_hop(hop, tables[entry["table"]], entry, kind == "questions"))
+    hops = [_read_hop(hop, tables[entry["table"]], entry) for hop, entry in data["hops"].items()]
     types = {name: Type(**entry) for name, entry in data["types"].items()}
     words = word_lists(data["words"])
     return Domain(name, types, tables, hops, words, data.get("held_out", False))
 
 
-def _read_hop(name: str, table: Table, entry: Mapping[str, Any], is_question: bool) -> Hop:
+def _read_hop(name: str, table: Table, entry: Mapping[str, Any]) -> Hop:
+    parts = {"by": table.time, **entry}
+    given = table.columns.get(entry.get("give", ""), Column())
+    parts["gives"] = given.type
+    if not given.type:
+        parts["form"] = given.form
+    keys = entry.get("keys", "").split()
+    parts["keys"] = tuple(keys)
+    parts["args"] = tuple([table.columns[key].type for key in keys])
     conditions = []
-    for text in entry.get("where", ()):
-        match = _CONDITION.fullmatch(text)
-        if not match:
-            raise ValueError(f"hop {name}: {text!r} is no condition")
-        value: str | int = match[3]
-        if table.columns[match[1]].numbers and match[3] not in OPEN:
-            value = int(match[3])
-        conditions.append(Condition(match[1], match[2], value))
-    keys = tuple(entry.get("keys", "").split())
-    give = entry.get("give", "")
-    return Hop(
-        name,
-        entry["table"],
-        keys,
-        tuple(conditions),
-        entry.get("pick", "the"),
-        entry.get("by", ""),
-        give,
-        tuple(_type_of(table, key) for key in keys),
-        _type_of(table, give) if give else "",
-        tuple(entry["says"]),
-        hidden=entry.get("hidden", ""),
-        asks=tuple(entry.get("asks", ())),
-        is_question=is_question,
-        held_out=entry.get("held_out", False),
-    )
+    for column, value in entry.get("where", {}).items():
+        conditions.append(Condition(column, value, OPEN.get(value, 0)))
+    parts["where"] = tuple(conditions)
+    return Hop(name, **parts)
