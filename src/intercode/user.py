@@ -43,8 +43,16 @@ from intercode.types import Score, Task, TaskIssue, View, is_number
 TAKES_QUESTIONS = "takes_questions"
 """The field of a task's `extra` that tells a strategy that the task takes `ask QUESTION`."""
 FIELDS = (
-    *("facets", "ask_budget", "ask_cost", "lookups", "unclarified"),
-    *("rounds", "rounds_rule", "rounds_reward", "go_on", "changes"),
+    "facets",
+    "ask_budget",
+    "ask_cost",
+    "lookups",
+    "unclarified",
+    "rounds",
+    "rounds_rule",
+    "rounds_reward",
+    "go_on",
+    "changes",
 )
 """The fields of a record that are read here."""
 SILENT = "I can't say more about that."

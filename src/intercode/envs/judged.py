@@ -136,8 +136,8 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         for posed in task.rounds:
             later, faults = self.judge_of(posed).examine(self.world, posed), [*run.faults]
             for fault in later.faults:
-                kind = getattr(fault, "kind", "gold_fails")
-                faults.append(TaskIssue(f"{part_of(posed)}: {fault}", kind))
+                issue = f"{part_of(posed)}: {fault}"
+                faults.append(TaskIssue(issue, getattr(fault, "kind", "gold_fails")))
             evidence, summary = (run.evidence, later.evidence), f"{run.summary}\n{later.summary}"
             run = replace(run, evidence=evidence, summary=summary, faults=tuple(faults))
         return run

@@ -141,5 +141,11 @@ def as_rounds(record: dict[str, Any]) -> dict[str, Any]:
     if not record.get("follow_up") or "gold" not in record:
         return record
     second = {**dict.fromkeys(_OF_FIRST), **record["follow_up"]}
-    rules = {"rounds_rule": "own", "go_on": "solved", "rounds_reward": [0.7, 0.3]}
-    return {**record, **rules, "follow_up": None, "rounds": [{}, second]}
+    return {
+        **record,
+        "follow_up": None,
+        "rounds": [{}, second],
+        "rounds_rule": "own",
+        "rounds_reward": [0.7, 0.3],
+        "go_on": "solved",
+    }

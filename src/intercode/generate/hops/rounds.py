@@ -20,7 +20,7 @@ from intercode.generate.draws import Draw
 from intercode.generate.families import Place, Question
 from intercode.generate.hops.english import question, say
 from intercode.generate.hops.families import FAMILIES as QUESTIONS
-from intercode.generate.hops.families import GOLDS, draw_term, others_of
+from intercode.generate.hops.families import GOLDS, Written, draw_term, others_of
 from intercode.generate.hops.terms import Term, World
 from intercode.generate.ladder import KNOWN
 
@@ -63,20 +63,21 @@ def ask(draw: Draw, place: Place, hops: int, asks: int, env: str) -> Question | 
     """Return the first request for a report with the later ones, or the reason why there are
     none."""
     (begin, put, drop, shown), gold = WAYS[env], GOLDS[env]
-    world, rung = place.data.world, KNOWN
+    written: Written = replace(place.data, walks=replace(place.data.walks, asked=set()))
+    world, rung = written.world, KNOWN
     report, since = dict[str, Term](), dict[str, list[int]]()
     rounds, cells = list[dict[str, Any]](), list[str]()
     last: tuple[str, Term | None] = "", None
     kind = ""
     for number in range(draw.randint(FEWEST, MOST)):
         before, kind, like = kind, draw.choice([*SAYS]), draw.choice([*report] or [""])
-        nothing = number < 2 or before == "undo"
-        if not report or (kind == "except" and len(report) < 2) or (kind == "undo" and nothing):
+        able = len(report) > (kind == "except")
+        if not able or (kind == "undo" and (number < 2 or before == "undo")):
             kind = "add"
         name, term, text = NAMES[number], None, ""
         match kind:
             case "add":
-                term, at = draw_term(draw, place.data, hops)
+                term, at = draw_term(draw, written, hops)
                 if term is None or asks:
                     return "no walk of so many hops, or clauses to leave out"
                 rung, text = max(rung, at), question(draw, world, term)

@@ -115,8 +115,8 @@ def _read_steps(folder: Path, root: Path, task: Record) -> Record:
         reasons |= dict.fromkeys(record.pop("unplayable") or ())
         if present(place / "workdir"):
             reasons["a step brings files (workdir)", "needs_machine"] = None
-        layers = filter(present, (folder / "tests", place / "tests"))
-        record["verify_files"] = [_prefix(layer, root) for layer in layers]
+        layers = folder / "tests", place / "tests"
+        record["verify_files"] = [_prefix(layer, root) for layer in filter(present, layers)]
         rounds.append({**record, "go_on": step.get("min_reward", "always")})
     reward = "last" if task.get("multi_step_reward_strategy") == "final" else "reached"
     return {
