@@ -24,7 +24,6 @@ from intercode.generate.hops.families import GOLDS, Written, draw_term, others_o
 from intercode.generate.hops.terms import Term, World
 from intercode.generate.ladder import KNOWN
 
-FEWEST, MOST = 3, 6
 NAMES = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
 ABOUT = "a report that changes in 3 to 6 rounds; each line answers a question of several look-ups"
 SAYS = {
@@ -69,7 +68,7 @@ def ask(draw: Draw, place: Place, hops: int, asks: int, env: str) -> Question | 
     rounds, cells = list[dict[str, Any]](), list[str]()
     last: tuple[str, Term | None] = "", None
     kind = ""
-    for number in range(draw.randint(FEWEST, MOST)):
+    for number in range(draw.randint(3, 6)):
         before, kind, like = kind, draw.choice([*SAYS]), draw.choice([*report] or [""])
         able = len(report) > (kind == "except")
         if not able or (kind == "undo" and (number < 2 or before == "undo")):
