@@ -198,8 +198,7 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
         task = self._task = self._choose_task((options or {}).get("task"))
         self._log, self._fingerprints, self._seen = [], [], ""
         self._word, self._submit_count = "", 0
-        follow_up = None if self.rules.scores_steps else self.follow_up(task)
-        self._conversation = Conversation(task, follow_up, self._user, self.view)
+        self._conversation = Conversation(task, self._user, self.view)
         self.start_episode(task)
         self._done, self._start_time = False, time.monotonic()
         self._last_text = self.first_observation(task)
@@ -309,22 +308,23 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
                 )
             return self._finish_step(self._note_loss(self.view.fit(reason), info), 0.0, info)
         score = self.score()
-        following = conversation.after_submission(score)
-        if following is not None:
-            self._task, self._submit_count = following.task, 0
-            info["score"] = following.score
-            observation = self._note_loss(following.message, info)
-            return self._finish_step(observation, following.score.reward, info)
-        earned, score = conversation.of_episode(0.0), conversation.score_of_episode(score)
         self._submit_count += 1
         remaining = self._submits_allowed - self._submit_count
         feedback = "" if score.success else self.view.fit(self.feedback(score))
-        if score.success or not remaining or self.is_final(score):
-            feedback = self._note_loss(feedback, info)
-            info["score"] = score
-            return self._finish_step(feedback, score.reward - earned, info, "submit")
-        feedback = f"{feedback} Submissions left: {remaining}.".strip()
-        return self._finish_step(self._note_loss(feedback, info), 0.0, info)
+        if not (score.success or not remaining or self.is_final(score)):
+            feedback = f"{feedback} Submissions left: {remaining}.".strip()
+            return self._finish_step(self._note_loss(feedback, info), 0.0, info)
+        earned = conversation.score_of_episode().reward
+        following = conversation.end_round(score)
+        info["score"] = conversation.score_of_episode()
+        gained = info["score"].reward - earned
+        if following is None:
+            return self._finish_step(self._note_loss(feedback, info), gained, info, "submit")
+        info["outcomes"] = self.outcomes()
+        observation = self._note_loss(f"The user goes on:\n\n{following.query}", info)
+        self._task, self._submit_count = following, 0
+        self.begin_round()
+        return self._finish_step(observation, gained, info)
 
     def _note_loss(self, text: str, info: dict[str, Any]) -> str:
         """Return the observation after a submission, and set `session_lost` in its `info`."""
@@ -383,7 +383,7 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
         require_agents_fault(death, episode, prove=self._prove_sandbox, replay=self._score_replay)
         info = make_info(None)
         info |= {"score": Score(0.0, False), "ended": "agent_fault", "outcomes": {}}
-        lost = 0.0 - self._conversation.of_episode(0.0)  # -0.0 would be shown
+        lost = 0.0 - self._conversation.score_of_episode().reward  # -0.0 would be shown
         return "[the sandbox did not survive this action]", lost, True, False, info
 
     def _prove_sandbox(self) -> None:

@@ -173,9 +173,8 @@ class Hooks:
         """Return the first observation, after `start_episode`."""
         return task.query
 
-    def follow_up(self, task: Task) -> Task | None:
-        """Return the task of a second round in the same world, if there is one."""
-        return None
+    def begin_round(self) -> None:
+        """Prepare the next round of the episode: it begins in the world as it is."""
 
     def look_up(self, word: str, name: str) -> str | None:
         """Return the document for an action `word name` of the record's `lookups`, if it exists."""
@@ -238,7 +237,6 @@ _RETURNED = {
     "score": Score,
     "feedback": str,
     "look_up": object,
-    "follow_up": object,
     "outcomes": dict,
     "run_gold": GoldRun,
     "prepare": object,

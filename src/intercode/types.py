@@ -46,7 +46,8 @@ class Task:
     unchanged.
 
     `golds` contains all accepted answers without duplicates: `gold` first, then its alternatives. A
-    task that is scored by tests may have no gold; `gold` is then "".
+    task that is scored by tests may have no gold; `gold` is then "". `rounds` are the tasks of the
+    rounds that follow in the same world, and `earlier` those of the rounds before.
     """
 
     id: str
@@ -54,6 +55,8 @@ class Task:
     gold: str
     extra: Mapping[str, Any] = field(default_factory=dict)
     golds: tuple[str, ...] = ()
+    rounds: tuple[Task, ...] = ()
+    earlier: tuple[Task, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(
@@ -62,8 +65,8 @@ class Task:
 
     @property
     def general(self) -> bool:
-        """Return whether the answer must also hold on variant data."""
-        return bool(self.extra.get("general", False))
+        """Return whether the answer must also hold on variant data; never that of a later round."""
+        return bool(self.extra.get("general", False)) and not self.earlier
 
     @property
     def split(self) -> str | None:

@@ -1,4 +1,4 @@
-"""The user of a task: answers questions about what the query leaves open, and asks a follow-up.
+"""The user of a task: answers questions about what the query leaves open, and goes on asking.
 
     ask QUESTION ──► its words, as stems ──► the facets with an entry of which the question has all
                                              words
@@ -14,11 +14,13 @@ A record has `facets`, each with the entries that ask for it, the reply and perh
 With `"lookups": {"schema": 1}`, the action `schema` or `schema NAME` prints a document of the world
 and costs 1 of the budget; the environment says which words it knows.
 
-A task may have a second round (`InterCodeEnv.follow_up`):
+A record with `rounds` has several tasks in one world:
 
-    submit ──► wrong: the end, 0 ──or──► solved: .7, the follow-up ──► submit ──► solved: 1
+    record ──► `rounds_in`: a record for each ──► `join_rounds`: the first task, with the others
+    submit ──► score of the round ──► `end_round` ──► the next round
+                     └──► `score_of_episode`
 
-Success is both. The shares are BIRD-Interact's (arXiv 2510.05318).
+What a round is judged by is a matter of judges (`envs/judged.py`, `envs/judges/outcome.py`).
 
 The default user has no model: equal questions get equal replies, which can only be those of the
 record. Not covered: questions in other languages than English, and synonyms that no entry lists.
@@ -28,9 +30,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import inf
+from itertools import compress
+from math import fsum, inf
 from typing import Any, Protocol
 
 from intercode.errors import DataError
@@ -39,7 +42,18 @@ from intercode.types import Score, Task, TaskIssue, View, is_number
 
 TAKES_QUESTIONS = "takes_questions"
 """The field of a task's `extra` that tells a strategy that the task takes `ask QUESTION`."""
-FIELDS = ("facets", "ask_budget", "ask_cost", "lookups", "unclarified")
+FIELDS = (
+    "facets",
+    "ask_budget",
+    "ask_cost",
+    "lookups",
+    "unclarified",
+    "rounds",
+    "rounds_rule",
+    "rounds_reward",
+    "go_on",
+    "changes",
+)
 """The fields of a record that are read here."""
 SILENT = "I can't say more about that."
 OWN_USER = "--user"
@@ -50,7 +64,8 @@ MOST_LETTERS, MOST_COMMAS = 400, 4
 """A question with more is a list of what might be open."""
 _QUESTION = re.compile(r"ask(?:[ \t]+|:[ \t]*)(?=\S)([^\n]+)")
 _INSIDE = re.compile(r"(?:\A|\n|&&|\|\||[;(`])[ \t]*ask[ \t]+[\"']?\w")
-SHARES = (0.7, 0.3)
+
+_LEAST = {"always": -inf, "solved": 1.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +199,64 @@ def facet_issues(task: Task) -> list[TaskIssue]:
     return issues
 
 
+# -- rounds ----------------------------------------------------------------------------------------
+
+
+def rounds_in(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a record for each round of a record; the record alone if it has no rounds. Raises
+    `DataError` for fields that are not as described."""
+    shared, records = {**record}, []
+    rounds = shared.pop("rounds", None) or [{}]
+    if not isinstance(rounds, list) or not all(isinstance(entry, dict) for entry in rounds):
+        raise DataError("field 'rounds' is not a list of objects")
+    reward = shared.get("rounds_reward", "mean")
+    for number, entry in enumerate(rounds, start=1):
+        posed, changes = {**shared, **entry}, entry.get("changes", [])
+        least = posed.get("go_on", 1)
+        checks = {
+            "rounds_rule": posed.get("rounds_rule", "own") in ("alive", "own"),
+            "rounds_reward": isinstance(reward, list) or reward in ("mean", "reached", "last"),
+            "go_on": is_number(least) or str(least) in _LEAST,
+            "changes": isinstance(changes, list) and {*range(1, number)}.issuperset(changes),
+        }
+        for name, is_right in checks.items():
+            if not is_right:
+                raise DataError(
+                    f"round {number}: field {name!r} is wrong; see docs/environments.md"
+                )
+        records.append(posed)
+    return records
+
+
+def join_rounds(tasks: tuple[Task, ...]) -> Task:
+    """Return the task of the first round, with the tasks of the other rounds."""
+    played = tasks[:1]
+    for number, task in enumerate(tasks[1:], start=2):
+        played += (replace(task, id=f"{tasks[0].id}#{number}", earlier=played),)
+    return replace(tasks[0], rounds=played[1:])
+
+
+def golds_of(task: Task) -> list[str]:
+    """Return the golds of the rounds up to this one."""
+    return [*(earlier.gold for earlier in task.earlier), task.gold]
+
+
+def still_alive(task: Task) -> list[Task]:
+    """Return the tasks of the earlier rounds that count in this one: neither it nor one between
+    changes them."""
+    if task.extra.get("rounds_rule") == "own":
+        return []
+    changed = set[int]()
+    for later in (*task.earlier, task):
+        changed.update(later.extra.get("changes", ()))
+    return [earlier for earlier in task.earlier if len(earlier.earlier) + 1 not in changed]
+
+
+def part_of(task: Task) -> str:
+    """Return the name of the part of a score that says whether a round's demand holds."""
+    return f"round {len(task.earlier) + 1}"
+
+
 # -- a conversation --------------------------------------------------------------------------------
 
 
@@ -196,23 +269,12 @@ class Reply:
     asked: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NextRound:
-    """The round after a submission that succeeded: its task, the message that poses the task, and
-    the score of the round that ended."""
-
-    task: Task
-    message: str
-    score: Score
-
-
 class Conversation:
     """What is said in one episode: questions and lookups, the budget that they cost, and the
     rounds. It is made at each reset; for a live copy of an episode, `copy.copy` copies it.
 
     Args:
-        task: the task of the first round.
-        follow_up: the task of a second round, if the first succeeds.
+        task: the task of the first round, with those of the others.
         user: answers the questions in place of the facets.
         view: cuts what the caller's user and lookups return.
     """
@@ -220,7 +282,6 @@ class Conversation:
     def __init__(
         self,
         task: Task,
-        follow_up: Task | None = None,
         user: User | None = None,
         view: View | None = None,
     ) -> None:
@@ -228,9 +289,14 @@ class Conversation:
         self._facets, self._lookups = facets_of(task.extra), lookups_of(task.extra)
         self._asked: tuple[tuple[str, str], ...] = ()
         self._budget = float(task.extra.get("ask_budget", inf))
-        self.ahead: tuple[Task, ...] = () if follow_up is None else (follow_up,)
+        self.ahead = task.rounds
         """The tasks of the rounds to come."""
-        self._phase, self._has_two = 1, follow_up is not None
+        self.scores: tuple[Score, ...] = ()
+        """The scores of the rounds that have ended."""
+        self.shown: tuple[dict[str, Any], ...] = ()
+        """The same for readers, if there are several rounds. `demands` are 1 if the demand of a
+        round holds, of those that are alive."""
+        self._count = 1 + len(task.rounds)
 
     @property
     def takes_questions(self) -> bool:
@@ -285,26 +351,36 @@ class Conversation:
     def _budget_note(self) -> str:
         return "" if self._budget == inf else f"\n[{self._budget:g} of the budget left]"
 
-    def after_submission(self, score: Score) -> NextRound | None:
-        """Begin the next round, if this score of the present one leads to one."""
-        if not (score.success and self.ahead):
+    def end_round(self, score: Score) -> Task | None:
+        """End the round with this score. Return the task of the next one, if it leads to one."""
+        self.scores += (score,)
+        number, demands = len(self.scores), {}
+        for name, part in score.parts.items():
+            if "round " in name:
+                demands[name] = part
+        demands.setdefault(f"round {number}", float(score.success))
+        row = {"round": number, "reward": score.reward, "success": score.success}
+        if self._count > 1:
+            self.shown += ({**row, "demands": demands},)
+        least = self._task.extra.get("go_on", "always")
+        if not self.ahead or score.reward < _LEAST.get(least, least):
             return None
-        ended = self.score_of_episode(score)
         self._task, self.ahead = self.ahead[0], self.ahead[1:]
-        self._phase += 1
         self._facets = facets_of(self._task.extra)
-        message = f"Solved. The user goes on:\n\n{self._task.query}"
-        return NextRound(self._task, message, ended)
+        return self._task
 
-    def score_of_episode(self, score: Score) -> Score:
-        """Return the score of the episode if it ends with this score of its round."""
-        if not self._has_two:
-            return score
-        parts = {**score.parts, **({"first": 1.0} if self._phase == 2 else {})}
-        earned = sum(SHARES[: self._phase - 1]) + SHARES[self._phase - 1] * score.success
-        success = score.success and self._phase == len(SHARES)
-        return Score(earned, success, parts, score.ambiguous, score.rule)
-
-    def of_episode(self, reward: float) -> float:
-        """Return the reward of the episode if it ends with this reward of its round."""
-        return self.score_of_episode(Score(reward, reward == 1)).reward
+    def score_of_episode(self, *present: Score) -> Score:
+        """Return the score of the episode if it ends now. `present` is that of the round that has
+        not ended, if it shall count."""
+        scores, how = (*self.scores, *present), self._task.extra.get("rounds_reward", "mean")
+        if not scores:
+            return Score(0.0, False)
+        counted = scores[-1:] if how == "last" else scores
+        solved = [score.success for score in counted]
+        if isinstance(how, list):
+            reward = fsum(compress(how, solved))
+        else:
+            reward = fsum(score.reward for score in counted)
+            reward /= self._count if how == "mean" else len(counted)
+        success = len(scores) == self._count and all(solved)
+        return replace(scores[-1], reward=reward, success=success)

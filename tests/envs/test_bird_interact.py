@@ -262,7 +262,7 @@ def test_the_second_phase_has_tests_golds_and_an_order_of_its_own(make: Make) ->
 def test_mistakes_of_the_record_are_the_datas_fault(make: Make) -> None:
     with pytest.raises(DataError, match="preprocess_sql fails: no such table"):
         make({**SOLD, "preprocess_sql": ["DELETE FROM ship"]})
-    with pytest.raises(DataError, match="needs texts in 'query' and 'gold'"):
+    with pytest.raises(DataError, match="field 'gold' is missing"):
         make({"query": "q", "gold": "SELECT 1", "follow_up": {"query": "And?"}})
     with pytest.raises(DataError, match="not a list of texts"):
         make({**MOVE, "test_cases": "def test_case(): pass"})

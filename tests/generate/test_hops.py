@@ -295,7 +295,11 @@ def test_a_clause_that_a_query_leaves_out_is_told_by_the_user() -> None:
         ("bash-composed", {}, "bash-composed is no longer there; give bash-questions"),
         ("sql-composed", {}, "sql-composed is no longer there; give sql-questions"),
         ("bash-questions", {"steps": 3}, "have no steps; those of python-composed do"),
-        ("python-composed", {"hops": 3}, "have no hops; those of bash-questions, sql-questions do"),
+        (
+            "python-composed",
+            {"hops": 3},
+            "those of bash-questions, sql-questions, bash-rounds, sql-rounds do",
+        ),
         ("sql-questions", {"hops": 7}, "hops is 7; it has to be from 2 to 6"),
         ("sql-questions", {"difficulty": [3]}, "is its number of hops: give hops"),
     ],

@@ -226,7 +226,7 @@ def test_tasks_lie_some_levels_deep_and_ids_stay_different(tmp_path: Path) -> No
     assert len(factory.tasks) == 3
 
 
-def test_a_task_of_several_steps_is_left_out_and_not_its_set(tmp_path: Path) -> None:
+def test_a_step_has_the_tests_and_the_solution_of_its_task(tmp_path: Path) -> None:
     variant(tmp_path, "one")
     variant(tmp_path, "steps", '[[steps]]\nname = "first"\n')
     (tmp_path / "steps" / "steps" / "first").mkdir(parents=True)
@@ -234,8 +234,10 @@ def test_a_task_of_several_steps_is_left_out_and_not_its_set(tmp_path: Path) -> 
         tmp_path / "steps" / "steps" / "first" / "instruction.md"
     )
     one, steps = read_directory(tmp_path)
-    assert (one["unplayable"], steps["query"]) == (None, instruction.read_text())
-    assert steps["unplayable"] == [("has several steps", "needs_machine")]
+    (step,) = steps["rounds"]
+    assert (one["unplayable"], steps["unplayable"]) == (None, None)
+    assert (step["query"], step["gold"]) == (instruction.read_text(), one["gold"])
+    assert step["verify"] == "steps/tests"
 
 
 def test_helpers_of_tests_that_download_are_found_and_comments_are_no_solution(

@@ -95,6 +95,22 @@ exec(sys.argv[1])
 """
 
 
+SESSION = (
+    CLIENT.replace("most = int(sys.argv[3]) if len(sys.argv) > 3 else 5", "most = 5").replace(
+        "messages = [",
+        """file = os.environ["XDG_DATA_HOME"] + "/session"
+messages = json.load(open(file)) if "--continue" in sys.argv else []
+messages += [""",
+        1,
+    )
+    + """
+os.makedirs(os.path.dirname(file), exist_ok=True)
+json.dump(messages, open(file, "w"))
+"""
+)
+"""A client that can continue its last conversation."""
+
+
 class Server(ThreadingHTTPServer):
     """Answers in the form that it is asked in, unless it `lacks` that; `status` is that of its
     answers. Keeps what it saw."""
@@ -273,6 +289,48 @@ def test_a_program_solves_tasks_and_each_answer_is_a_turn(
     sent = sorted(json.dumps(body.get("input") or body["messages"]) for _, _, body in server.seen)
     recorded = [turn.ask for episode in episodes for turn in episode.turns if turn.ask]
     assert sorted(json.dumps(list(messages)) for messages in recorded) == sent
+
+
+ROUNDS = {
+    "setup": "touch /box/old",
+    "rounds": [
+        {"query": "Begin here: make the file /box/a.", "gold": "touch /box/a"},
+        {"query": "Now remove it again, and make /box/b.", "gold": "mv /box/a /box/b"},
+    ],
+}
+
+
+@pytest.mark.parametrize("flag", ["{resume:--continue}", ""])
+def test_a_program_is_resumed_by_its_flag_or_told_the_earlier_requests(
+    server: Server, tmp_path: Path, flag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_bwrap()
+    second = ["mv /box/a /box/b", "submit"]
+    again = {"You have worked": second, "Begin here": ["touch /box/a; echo x >~/.own", "submit"]}
+    if flag:
+        again = {"Begin here": [*again["Begin here"], *second]}
+    monkeypatch.setitem(globals(), "SCRIPT", again)
+    folder = write_box(tmp_path, [ROUNDS])
+    (folder / "tree" / "opt").mkdir()
+    (folder / "tree" / "opt" / "session.py").write_text(SESSION)
+    factory = intercode.prepare("bash", data=str(folder))
+    command = f"exec:python3 /opt/session.py messages whole {flag}; echo y >~/.own"
+    agent = make_agent(command, tasks=factory.tasks, language=intercode.BashEnv.language)
+    tracker = BudgetTracker(RunLimits(8, Budget(), Budget()))
+    (episode,) = evaluate(
+        factory, agent.strategy, server.model, tasks=factory.tasks, tracker=tracker
+    )
+    assert (episode.error, episode.reward, episode.success) == (None, 1.0, True)
+    assert [turn.action for turn in episode.turns if turn.score is not None] == ["submit"] * 2
+    texts = [message["content"] for message in server.seen[2][2]["messages"]]
+    query = "Now remove it again, and make /box/b."
+    if flag:
+        assert len(texts) == 6
+        assert texts[-1].startswith(query)
+    else:
+        told = "These were the requests then:\n\nBegin here: make the file /box/a.\n\nNow: "
+        assert len(texts) == 1
+        assert f"{told}{query}" in texts[0]
 
 
 def test_beyond_its_turns_a_program_gets_no_answer_and_its_work_counts(play: Play) -> None:

@@ -18,9 +18,11 @@ from faults import definitions, rows
 from kept import needs_bwrap
 
 import intercode
+from intercode.agents import gold, noop
 from intercode.env import InterCodeEnv
 from intercode.errors import DataError, IntercodeError
 from intercode.factory import EnvFactory
+from intercode.runner.run import evaluate
 
 pytestmark = [
     pytest.mark.world,
@@ -174,6 +176,7 @@ def prepare(cases: Path, layout: str, env: str, tree: Path, **options: Any) -> E
         options["image"] = base_image()  # it writes into /usr
     if env == "harbor":
         (tree / "app").mkdir()
+        (tree / "app" / "in.txt").write_text("b\na\nb\n")  # as the image of steps_shape does
         options |= {"tree": str(tree), "preprocess": without_image}
     return intercode.prepare(env, data=str(layouts / layout), **options)
 
@@ -199,6 +202,15 @@ def test_a_published_layout_is_played(cases: Path, tree: Path, name: str) -> Non
             assert paid == (0.0, 1.0), task.id
 
 
+@pytest.mark.parametrize("name", ["steps_shape", "harbor_steps"])
+def test_steps_are_played_one_after_the_other(cases: Path, tree: Path, name: str) -> None:
+    needs_bwrap()
+    factory = prepare(cases, name, "harbor", tree)
+    for agent, reward_of_all in ((gold, 1.0), (noop, 0.0)):
+        for episode in evaluate(factory, agent, tasks=factory.tasks):
+            assert (episode.error, episode.reward) == (None, reward_of_all), episode.task
+
+
 SOLUTIONS = {"none": "", "one that only prints": "echo Oracle solution script\n"}
 """D1 and D2 of faults.md."""
 
@@ -218,8 +230,6 @@ def test_a_right_answer_needs_no_gold(cases: Path, tree: Path, tmp_path: Path, n
 REFUSED = {
     "harbor_separate": ("harbor", "image of their own"),
     "tb4_shape": ("harbor", "image of their own"),
-    "steps_shape": ("harbor", "several steps"),
-    "harbor_steps": ("harbor", "several steps"),
     "tb_uv_pytest": ("harbor", "its tests download"),
     "harbor_uvx": ("harbor", "its tests download"),
     "humaneval_x_js.jsonl": ("python", "JavaScript"),

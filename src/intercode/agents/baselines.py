@@ -43,17 +43,13 @@ def gold(task: Task, protocol: str) -> StrategySteps:
     if task.extra.get("gold_is") == "flag":
         yield Act(f"{SUBMIT} {task.gold}")
         return
-    step: Step = yield Act(task.gold)
-    if "gold_is" in task.extra:  # the script prints the flag last, and both protocols submit a flag
-        *_, flag = step.observation.strip().split("\n")
-        yield Act(f"{SUBMIT} {flag}")
-    elif protocol == SUBMIT:
-        yield Act(f"{SUBMIT} {task.extra.get('submit', '')}".strip())
-        if follow_up := task.extra.get("follow_up"):  # of SQL
-            parts = follow_up["gold"]
-            for part in parts if isinstance(parts, list) else [parts]:
-                yield Act(part)
-            yield Act(SUBMIT)
+    for posed in (task, *task.rounds):
+        step: Step = yield Act(posed.gold)
+        if "gold_is" in posed.extra:  # the script prints the flag last; both protocols submit it
+            *_, flag = step.observation.strip().split("\n")
+            yield Act(f"{SUBMIT} {flag}")
+        elif protocol == SUBMIT:
+            yield Act(f"{SUBMIT} {posed.extra.get('submit', '')}".strip())
 
 
 def asker(task: Task, protocol: str) -> StrategySteps:
@@ -75,8 +71,9 @@ def guesser(task: Task, protocol: str) -> StrategySteps:
 
 
 def noop(task: Task, protocol: str) -> StrategySteps:
-    """Submit without doing anything."""
-    yield Act(SUBMIT if protocol == SUBMIT else "")
+    """Submit without doing anything, in each round."""
+    for _ in (task, *task.rounds):
+        yield Act(SUBMIT if protocol == SUBMIT else "")
 
 
 def retrieval(tasks: Sequence[Task], k: int = 10) -> Strategy:

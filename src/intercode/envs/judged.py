@@ -14,10 +14,12 @@ from typing import Any, Generic, Self
 
 from intercode.env import InterCodeEnv, single_thread
 from intercode.envs.judges import Attempt, Judge, Ruling, W
+from intercode.envs.judges.outcome import OutcomeJudge
 from intercode.errors import SandboxDied, is_inside
 from intercode.hooks import NO_VALUE
 from intercode.plugins import call_plugin
-from intercode.types import ExecResult, GoldRun, Score, Task
+from intercode.types import ExecResult, GoldRun, Score, Task, TaskIssue
+from intercode.user import part_of, still_alive
 
 
 class JudgedEnv(InterCodeEnv, Generic[W]):
@@ -29,7 +31,7 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
     _valued: tuple[int, float | None] | None = None
     """The turn after which the state was scored, and its value."""
     _no_value: str | None = None
-    """The answer of `no_value` in this episode, once it was asked."""
+    """The answer of `no_value` in this round, once it was asked."""
 
     def kind_of(self, task: Task) -> str:
         """Return the kind of judge that decides about a task, a key of `judges`."""
@@ -48,7 +50,7 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         return Attempt(self.task, self._executed, self._word, self._seen)
 
     def start_episode(self, task: Task) -> None:
-        self._ruling = self._valued = self._no_value = None
+        self.begin_round()
         for posed in (task, *self._conversation.ahead):
             self.judge_of(posed).before(self.world, posed)
         self.world.start(task)
@@ -60,9 +62,7 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         """Ask the judge. A path that it cannot use in a sandbox is the agent's doing, and earns 0:
         golds raise `DataError`, and a fault of the machine is no `OSError` of a sandbox."""
         try:
-            attempt = self.attempt
-            judge = self.judge_of(attempt.task)
-            self._ruling = call_plugin(judge.rule, Ruling, self.world, attempt)
+            self._ruling = self._rule()
         except OSError as error:
             if not is_inside(error):
                 raise
@@ -70,6 +70,28 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         if files := self.world.files():
             files.services.require()
         return self._ruling.score
+
+    def _rule(self) -> Ruling:
+        """Ask the judge of this round, and those of the earlier rounds that are alive. Outcomes of
+        earlier rounds are in the outcome of this one."""
+        attempt = self.attempt
+        ruling = call_plugin(self.judge_of(attempt.task).rule, Ruling, self.world, attempt)
+        score = ruling.score
+        parts = {part_of(attempt.task): float(score.success)}
+        for earlier in still_alive(attempt.task):
+            judge = self.judge_of(earlier)
+            if isinstance(judge, OutcomeJudge):
+                continue
+            again = judge.rule(self.world, replace(attempt, task=earlier, word="")).score
+            parts[part_of(earlier)] = float(again.success)
+            if score.success:
+                score = again
+        if len(parts) == 1:
+            return ruling
+        return replace(ruling, score=replace(score, parts={**score.parts, **parts}))
+
+    def begin_round(self) -> None:
+        self._ruling = self._valued = self._no_value = None
 
     @property
     def no_value(self) -> str:
@@ -92,7 +114,7 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
             with suppress(SandboxDied):
                 attempt = replace(self.attempt, word="", peek=True)
                 reward = self.judge_of(self.task).value(self.world, attempt)
-                value = self._conversation.of_episode(reward)
+                value = self._conversation.score_of_episode(Score(reward, reward == 1)).reward
             self._valued = self.turn, value
         return self._valued[1]
 
@@ -104,10 +126,21 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
                 shown.setdefault("rule", rule)
         files = self.world.files()
         logs = files.services.logs() if files else {}
+        if rounds := self._conversation.shown:
+            shown["rounds"] = rounds
         return {**shown, "services": logs} if logs else shown
 
     def run_gold(self, task: Task) -> GoldRun:
-        return self.judge_of(task).examine(self.world, task)
+        """Execute the golds of all rounds."""
+        run = self.judge_of(task).examine(self.world, task)
+        for posed in task.rounds:
+            later, faults = self.judge_of(posed).examine(self.world, posed), [*run.faults]
+            for fault in later.faults:
+                issue = f"{part_of(posed)}: {fault}"
+                faults.append(TaskIssue(issue, getattr(fault, "kind", "gold_fails")))
+            evidence, summary = (run.evidence, later.evidence), f"{run.summary}\n{later.summary}"
+            run = replace(run, evidence=evidence, summary=summary, faults=tuple(faults))
+        return run
 
     def session_lost(self) -> bool:
         if self._ruling and self._ruling.session_lost is not None:

@@ -180,10 +180,10 @@ def read_verifier(task: Task, folder: Path) -> Verifier | None:
     with _field(task, "verify_files"):
         for path in record.get("verify_files") or ():
             files |= read_files(folder / path, folder)
-        if SCRIPT in files:
-            raise DataError(
-                f"{SCRIPT} is the name of the script in 'verify'; give that file another name"
-            )
+            if Path(path).name == SCRIPT:
+                raise DataError(
+                    f"{SCRIPT} is the name of the script in 'verify'; give that file another name"
+                )
     with _field(task, "verify"):
         files |= _read_script(str(record["verify"]), folder)
     script, mode = files[SCRIPT]
@@ -296,12 +296,19 @@ def read_verifiers(
 ) -> tuple[list[Task], dict[str, Verifier], list[tuple[Task, TaskIssue]]]:
     """Return the tasks whose tests can be read, their verifiers by id, and the other tasks, which
     are named in warnings. Raises `DataError` if there are only such tasks."""
-    verifiers = dict(read_entries(tasks, lambda task: (task.id, read_verifier(task, folder))))
+    verifiers = dict[str, Verifier | None]()
+
+    def read(task: Task) -> str:
+        for posed in (task, *task.rounds):
+            verifiers[posed.id] = read_verifier(posed, folder)
+        return task.id
+
+    readable = set(read_entries(tasks, read))
     issue = TaskIssue("its tests cannot be read", "no_tests")
     return (
-        [task for task in tasks if task.id in verifiers],
+        [task for task in tasks if task.id in readable],
         {id: verifier for id, verifier in verifiers.items() if verifier},
-        [(task, issue) for task in tasks if task.id not in verifiers],
+        [(task, issue) for task in tasks if task.id not in readable],
     )
 
 

@@ -552,9 +552,10 @@ class Workspace:
         ]
         return GoldOutcome(outcome, self.read_texts(files), gold)
 
-    def play_gold(self, gold: str) -> GoldOutcome:
-        """Execute a gold in a fresh episode, and return its outcome."""
-        self.replay([gold])
+    def play_gold(self, gold: str, earlier: Sequence[str] = ()) -> GoldOutcome:
+        """Execute a gold in a fresh episode, after those of earlier rounds, and return its
+        outcome."""
+        self.replay([*earlier, gold])
         return self.gold_outcome(gold)
 
     def read_texts(self, paths: Sequence[str]) -> dict[str, str]:
@@ -610,7 +611,7 @@ def _require_success(script: str, result: ExecResult) -> None:
     raise DataError(f"{script} {how}; it printed:\n{result.output[-2000:] or '(nothing)'}")
 
 
-def execute_gold(workspace: Workspace, gold: str) -> GoldOutcome:
-    """Return the outcome of a gold in a fresh episode. Raises `DataError` if the gold kills its
+def execute_gold(workspace: Workspace, gold: str, earlier: Sequence[str] = ()) -> GoldOutcome:
+    """Return the outcome of a gold as `play_gold` does. Raises `DataError` if the gold kills its
     sandbox."""
-    return blame_gold(lambda: workspace.play_gold(gold), gold)
+    return blame_gold(lambda: workspace.play_gold(gold, earlier), gold)

@@ -161,8 +161,8 @@ class Question:
     """The arguments of calls of a Python function, each a tuple in Python with <parameters>."""
     allows: str = "True"
     """An expression in Python that says of the arguments whether the function takes them."""
-    answer: str = ""
-    """The answer, where it is known before the gold is executed."""
+    answer: Texts = ()
+    """Parts of the answer, where they are known before the gold is executed."""
     rung: str = "0"
     """The rung of the ladder, of a question that is made for one place."""
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -228,7 +228,7 @@ class Family:
         if self.env == "sql":
             return "" if run.summary == "[]" else run.summary
         if not isinstance(run.evidence, list) or not run.evidence:
-            return ""
+            return run.summary  # of several rounds
         (outcome,) = run.evidence
         if outcome and (outcome.output.strip() or outcome.changes):
             return repr(outcome)

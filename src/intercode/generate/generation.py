@@ -484,7 +484,7 @@ class Generation:
             runs = in_envs(factory, factory.tasks, run_gold, self.workers)
         for (work, drafted), run in zip(drafts, runs, strict=True):
             answer = self.plan.family.answer(drafted.gold, run)
-            right = drafted.question.answer in answer
+            right = all(part in answer for part in drafted.question.answer)
             if answer and right and not run.faults:
                 work.answers.append(hashlib.sha256(answer.encode()).hexdigest())
                 continue

@@ -19,8 +19,9 @@ one query contains the other.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
 from math import lcm, sqrt
@@ -41,6 +42,7 @@ from intercode.report.summary import (
     mean,
     ratio,
     scored_of,
+    success_of,
     summary,
 )
 from intercode.report.text import shortened
@@ -97,6 +99,7 @@ def analysis(config: Config, episodes: Sequence[Episode]) -> Record:
     language = language_of(config)
     report = {
         "by_turn": by_turn(scored),
+        "by_round": by_round(scored),
         "by_data": groups(config.get("data_set") or {}, scored),
         "by_distance": groups(config.get("distance") or {}, scored),
         "actions": {
@@ -132,6 +135,26 @@ def by_turn(scored: Sequence[Episode]) -> list[Record]:
         if has_values:
             row["value"] = mean(values_of(now))
         rows.append(row)
+    return rows
+
+
+def by_round(scored: Sequence[Episode]) -> dict[str, Record]:
+    """Return for each round of tasks with several: the figures of the episodes whose round ended,
+    and the regressions: of the demands that held when the round before ended and are still alive
+    (`held`), the number of those that no longer hold (`broken`)."""
+    ended: dict[str, list[Episode]] = {}
+    demands = defaultdict[str, list[float]](list)
+    for episode in scored:
+        before: Mapping[str, float] = {}
+        for row in episode.outcomes.get("rounds", ()):
+            label, now = str(row["round"]), row["demands"]
+            ended.setdefault(label, []).append(replace(episode, success=row["success"]))
+            demands[label] += [now[name] for name in now if before.get(name)]
+            before = now
+    rows = {}
+    for label, episodes in ended.items():
+        held = demands[label]
+        rows[label] = {**success_of(episodes), "held": len(held), "broken": held.count(0)}
     return rows
 
 

@@ -290,7 +290,9 @@ def lean(episodes: Iterable[Episode]) -> list[Episode]:
             output = shortened(turn.observation)
             bare = replace(turn, ask=None, reply=None, thought=None, reasoning=None, calls=None)
             turns.append(replace(bare, observation=output, sample=None))
-        outcomes = {key: value for key, value in episode.outcomes.items() if key == "failed"}
+        outcomes = {
+            key: value for key, value in episode.outcomes.items() if key in ("failed", "rounds")
+        }
         lean_episodes.append(replace(episode, turns=tuple(turns), outcomes=outcomes))
     return lean_episodes
 
@@ -323,13 +325,16 @@ def groups(labels: Mapping[str, str], scored: Sequence[Scored]) -> dict[str, Sum
     by_label = grouped(scored, lambda episode: labels.get(episode.task))
     rows = {}
     for label in sorted(by_label, key=hardness_order):
-        episodes = by_label[label]
-        rows[label] = {
-            "episodes": len(episodes),
-            "success_rate": mean(column(episodes, "success")),
-            "ci95": interval(episodes),
-        }
+        rows[label] = success_of(by_label[label])
     return rows
+
+
+def success_of(episodes: Sequence[Scored]) -> Summary:
+    return {
+        "episodes": len(episodes),
+        "success_rate": mean(column(episodes, "success")),
+        "ci95": interval(episodes),
+    }
 
 
 def grouped(entries: Iterable[Entry], key: Callable[[Entry], Key | None]) -> dict[Key, list[Entry]]:

@@ -57,6 +57,9 @@ SHARES = {
 }
 
 
+_GROUPS = {"by_round": "round", "by_data": "data set", "by_distance": "distance"}
+
+
 class Section(NamedTuple):
     """A table with its title; without rows, a line of text."""
 
@@ -130,17 +133,18 @@ def details(analysis: Config) -> Iterator[Section]:
     if analysis["actions"]["all"]["turns"]:
         yield Section("turns by what happened", action_rows(analysis))
     yield from map(Section, sentences(analysis))
-    for name, column in (("by_data", "data set"), ("by_distance", "distance")):
+    for name, column in _GROUPS.items():
         rows = []
         for label, part in analysis[name].items():
-            rows.append(
-                {
-                    column: label,
-                    "episodes": str(part["episodes"]),
-                    "success %": number(part["success_rate"], 100),
-                    "95 %": span(part["ci95"]),
-                }
-            )
+            row = {
+                column: label,
+                "episodes": str(part["episodes"]),
+                "success %": number(part["success_rate"], 100),
+                "95 %": span(part["ci95"]),
+            }
+            if "held" in part:
+                row["broken demands"] = f"{part['broken']} of {part['held']}"
+            rows.append(row)
         if len(rows) > 1:
             yield Section(f"success by {column}", rows)
     failures = []

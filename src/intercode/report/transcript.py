@@ -64,10 +64,13 @@ class ShownTurn(NamedTuple):
     turn: Turn
     repeated: int
     solved: bool = False
+    chapter: str = ""
+    """The heading of the round that begins with this turn, before its title."""
 
     @property
     def title(self) -> str:
-        return "submitted for the agent" if self.turn.forced else f"turn {self.number}"
+        title = "submitted for the agent" if self.turn.forced else f"turn {self.number}"
+        return f"{self.chapter}{title}"
 
     @property
     def reasoning(self) -> str:
@@ -151,9 +154,14 @@ def last_action(episode: Episode) -> str:
 def steps(episode: Episode) -> list[ShownTurn]:
     """Return the turns of an episode as steps."""
     shown = list[ShownTurn]()
+    rounds = episode.outcomes.get("rounds", ())
+    chapters = iter([f"Round {row['round']}, reward {row['reward']:.3g}: " for row in rounds])
+    begins = True
     for turn, repeated in zip(episode.turns, kept_messages(episode.turns), strict=True):
         solved = episode.success and turn.score in (None, episode.reward)
-        shown.append(ShownTurn(len(shown) + 1, turn, repeated, solved))
+        chapter = next(chapters, "") if begins else ""
+        shown.append(ShownTurn(len(shown) + 1, turn, repeated, solved, chapter))
+        begins = is_submission(turn) and turn.score is not None
     return shown
 
 

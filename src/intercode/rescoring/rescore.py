@@ -164,7 +164,10 @@ class Rescoring:
             turns[place] = replace(turns[place], score=turn.score)
         now = Score(again.reward or 0.0, again.success, again.parts, again.ambiguous)
         ended = _end(then, again, self._protocol)
-        return _with_score(replace(then, turns=tuple(turns), ended=ended), now)
+        outcomes = dict(then.outcomes)
+        if "rounds" in again.outcomes:
+            outcomes["rounds"] = again.outcomes["rounds"]
+        return _with_score(replace(then, turns=tuple(turns), ended=ended, outcomes=outcomes), now)
 
     def _difference(self, again: Episode, then: Episode) -> int | None:
         """Return the first turn whose observation differs. Feedback to a submission depends on the

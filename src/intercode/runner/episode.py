@@ -47,9 +47,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass
 class _Result:
-    """The result of an episode so far: its best score, why it ended, and the outcomes of its last
-    step. `program` are the facts of a program that played. `scored`: it has a reward."""
+    """The result of an episode so far: its best score (the last one of `pays`), why it ended, and
+    the outcomes of its last step. `program` are the facts of a program that played. `scored`: it
+    has a reward."""
 
+    pays: bool
     score: Score = UNSCORED
     ended: Ended | None = None
     outcomes: Mapping[str, Any] = field(default_factory=dict)
@@ -61,7 +63,8 @@ class _Result:
         True if its turns are used up."""
         info = step.info or {}
         score, outcomes = info.get("score"), info.get("outcomes")
-        if score is not None and (self.score is UNSCORED or score.reward > self.score.reward):
+        counts = self.pays or self.score is UNSCORED
+        if score is not None and (counts or score.reward > self.score.reward):
             self.score = score
         self.outcomes = {}
         if isinstance(outcomes, Mapping):
@@ -120,7 +123,7 @@ def play(
     no_value = ""
     if values:
         no_value = str(getattr(env, "no_value", "" if hasattr(env, "value") else NO_VALUE))
-    result = _Result()
+    result = _Result(pays)
     answer: Answer = None
     with (
         EnvForks(env, strategy_name(strategy)) as forks,
@@ -203,6 +206,7 @@ def _launch(
     over_budget: Callable[[], bool],
 ) -> Launched:
     before = counted = len(log)
+    request = replace(request, turns=request.turns - sum(turn.acted for turn in log))
     is_full: Any = getattr(model, "is_full", None)
 
     def stop() -> str | None:

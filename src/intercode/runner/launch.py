@@ -93,7 +93,8 @@ def launch(
         values["query"] = request.query
         command = _filled(request.command, {name: shlex.quote(values[name]) for name in values})
         variables = {name: _filled(value, values) for name, value in request.env.items()}
-        cwd, workspace.own_files = _look(sandbox)
+        cwd, own_files = _look(sandbox)
+        workspace.own_files = workspace.own_files or own_files  # of the first round
         began = time.monotonic()
         completed = sandbox.run(
             ["bash", "-c", f"trap '{_AT_END}' EXIT; PATH={FOLDER}/bin:$PATH; {command}"],

@@ -35,7 +35,7 @@ from intercode.reading import present
 from intercode.tasks.formats import Unreadable, kind_of, read_file
 from intercode.types import Task, TaskIssue
 from intercode.user import FIELDS as ASKING
-from intercode.user import facets_of, lookups_of
+from intercode.user import facets_of, join_rounds, lookups_of, rounds_in
 
 Record = dict[str, Any]
 Records = Iterable[Record | Unreadable]
@@ -113,9 +113,9 @@ def read_tasks(
             why = record.why
         else:
             try:
-                record = reader.converted(record, where)
-                fields |= record.keys()
-                task = reader.task_of(record, index)
+                rounds = rounds_in(reader.converted(record, where))
+                record, fields = rounds[0], fields.union(*rounds)
+                task = join_rounds(tuple(reader.task_of(entry, index) for entry in rounds))
                 if (earlier := numbers.setdefault(task.id, index + 1)) != index + 1:
                     why = (
                         f"{path}: records {earlier} and {index + 1}, field 'id': both are "

@@ -5,7 +5,7 @@ task's gold.
     else it scores below 1            → gold_fails, with its parts
     the execution itself complains    → gold_fails, missing …
     its image does not build          → no_build
-    doing nothing succeeds            → noop_solves
+    doing nothing succeeds            → noop_solves (so does leaving out a round of several)
     a hack of the verifier succeeds   → hack_pays
     two tasks ask the same            → duplicate, near_…
     another set has the task (overlap)→ in_both, near_…
@@ -88,6 +88,7 @@ def check(
         if by_noop[task.id].success:
             counts["noop_paid"] += 1
             checks.note(task, "doing nothing succeeds", "noop_solves")
+    checks.skip_rounds(tasks)
     counts |= checks.play_hacks(owner, tasks, first, by_noop)
     nearest = nearest_tasks(tasks)
     by_neighbour = checks.play(_gold_of(nearest), tasks)
@@ -115,12 +116,13 @@ def check(
 
 def count_steps(tasks: Sequence[Task], owner: type[InterCodeEnv]) -> int:
     """Return how often `check` calls `on_task`: five times for each task, three times for each
-    alternative gold, and once for each hack and each `unclarified`."""
+    alternative gold, and once for each hack, each `unclarified` and each later round."""
     alternatives = sum(len(task.golds) - 1 for task in tasks)
     return (
         5 * len(tasks)
         + 3 * alternatives
         + len(_guessed(tasks))
+        + sum(len(task.rounds) for task in tasks)
         + sum(len(owner.hacks(task, in_process=False)) for task in tasks)
     )
 
@@ -170,8 +172,9 @@ def check_texts(
 
 def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Iterator[Issue]:
     for task in tasks:
-        for issue in (*env.lint(task), *facet_issues(task)):
-            yield task, issue
+        for posed in (task, *task.rounds):
+            for issue in (*env.lint(posed), *facet_issues(posed)):
+                yield task, issue
     yield from find_duplicates(tasks)
 
 
@@ -284,6 +287,20 @@ class _Checks:
                     self.issues.append((task, issue))
             succeeding += episode.success and not fails
         return succeeding, differing
+
+    def skip_rounds(self, tasks: Sequence[Task]) -> None:
+        """Note the later rounds that succeed without their gold, after the golds before."""
+        for place in range(max((len(task.rounds) for task in tasks), default=0)):
+            shortened = {}
+            for task in tasks:
+                if skipped := task.rounds[place : place + 1]:
+                    rounds = (*task.rounds[:place], replace(skipped[0], gold=""))
+                    shortened[task.id] = replace(task, rounds=rounds)
+            for id, episode in self.play(_gold_of(shortened), [*shortened.values()]).items():
+                for row in episode.outcomes.get("rounds", ())[place + 1 :][:1]:
+                    if row["success"]:
+                        why = f"round {row['round']} succeeds without its gold"
+                        self.note(shortened[id], why, "noop_solves")
 
     def play_hacks(
         self,
@@ -438,4 +455,4 @@ def _world(task: Task) -> str:
     user replies."""
     images = "world" if "world" in task.extra else "image"
     place = ("db", "db_id", "setup", "cwd", "env", "services", images)
-    return repr(list(map(task.extra.get, (*place, "facets", "follow_up", "test_cases"))))
+    return repr(list(map(task.extra.get, (*place, "facets", "test_cases"))))

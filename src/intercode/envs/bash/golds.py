@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from intercode.envs.workspace import Workspace, execute_gold
 from intercode.types import ExecResult, Outcome, Task, TaskIssue
@@ -54,18 +54,21 @@ _LAST_COMPLAINT = re.compile(
 )
 
 
-def run_checked(workspace: Workspace, command: str, task: Task) -> tuple[Outcome, list[str]]:
-    """Execute a gold and return its outcome and faults, among them paths that are missing. Raises
-    `DataError` if the gold kills its sandbox."""
+def run_checked(
+    workspace: Workspace, golds: Iterable[str], task: Task
+) -> tuple[Outcome, list[str]]:
+    """Execute a gold after those of earlier rounds, and return its outcome and faults, among them
+    paths that are missing. Raises `DataError` if the gold kills its sandbox."""
+    *earlier, command = golds
     used = _TEXT.sub(" ", command)
     named = set(_PATH.findall(used))
     for path in _PATH.findall(_QUOTE.sub(" ", task.query)):
         if path in used or path not in command:
             named.add(path)
     if named:
-        workspace.start_episode()
+        workspace.replay(earlier)
     missing = _missing_paths(workspace, named)
-    outcome = execute_gold(workspace, command).outcome
+    outcome = execute_gold(workspace, command, earlier).outcome
     last = workspace.last
     faults = list(find_faults(last, command))
     # in a pipe or a substitution, the status does not show that a tool failed
@@ -112,10 +115,13 @@ def find_faults(result: ExecResult, gold: str) -> Iterator[str]:
     yield fault
 
 
-def only_fails(workspace: Workspace, gold: str, outcome: Outcome) -> bool:
+def only_fails(
+    workspace: Workspace, gold: str, outcome: Outcome, earlier: Sequence[str] = ()
+) -> bool:
     """Return whether the gold failed, changed nothing, and printed nothing but error messages.
 
-    `outcome` is the outcome of the gold, which must be the last action. If the gold printed
+    `outcome` is the outcome of the gold, which must be the last action; `earlier` are the golds of
+    earlier rounds. If the gold printed
     something, it is executed again with standard error discarded. `2>&1` in a gold makes the
     error message its answer.
     """
@@ -126,7 +132,7 @@ def only_fails(workspace: Workspace, gold: str, outcome: Outcome) -> bool:
         return False
     if not last.output.strip():
         return True
-    workspace.start_episode()
+    workspace.replay(earlier)
     silent = ["bash", "-c", 'eval "$1" 2>/dev/null', "bash", gold]
     return not workspace.sandbox.exec("", argv=silent, cwd="/").output.strip()
 

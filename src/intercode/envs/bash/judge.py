@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from difflib import unified_diff
@@ -14,12 +14,13 @@ from intercode.envs.bash.golds import ends_in_failure, find_faults, only_fails, 
 from intercode.envs.bash.world import BashWorld
 from intercode.envs.gold import GoldCache, Key, blame_gold
 from intercode.envs.judges import Attempt
-from intercode.envs.judges.outcome import Comparison, OutcomeJudge, not_general
+from intercode.envs.judges.outcome import Comparison, Facts, OutcomeJudge, not_general
 from intercode.envs.rewards import call_reward, checked_score, guarded_reward
 from intercode.envs.workspace import GoldOutcome, Workspace, execute_gold
 from intercode.errors import DataError, UsageError
 from intercode.submission import answer_in
 from intercode.types import Change, GoldRun, Outcome, Score, Task, TaskIssue, shorten_text
+from intercode.user import golds_of
 
 BashComparison = Comparison[BashWorld, Outcome, GoldOutcome]
 _UNFINISHED = (127, -9, 128 + 9)
@@ -66,7 +67,7 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
     def key(self, world: BashWorld, task: Task) -> Key:
         return (
             task.id,
-            task.gold,
+            *golds_of(task),
             world.spec_of(task).template.digest,
             world.workspace.sandbox.identity,
         )
@@ -75,8 +76,9 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         """Execute a gold. Raises `DataError` if a gold that must finish does not, or if it only
         fails, since any failing command would match. The paper's reward accepts any gold output."""
         world.prepare(task)
-        command, workspace = world.command(task.gold), world.workspace
-        gold = blame_gold(lambda: workspace.play_gold(command), command)
+        *earlier, command = map(world.command, golds_of(task))
+        workspace = world.workspace
+        gold = execute_gold(workspace, command, earlier)
         last = workspace.last
         unfinished = last.timed_out or last.exit_code in _UNFINISHED
         if not first:
@@ -84,7 +86,7 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         if unfinished and not self._as_it_is:
             fault = "{}"
         elif self._reward is None and blame_gold(
-            lambda: only_fails(workspace, command, gold.outcome), command
+            lambda: only_fails(workspace, command, gold.outcome, earlier), command
         ):
             fault = "the gold only fails, so it has no answer ({})"
         else:
@@ -125,6 +127,13 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
         if self._reward is None:
             return bash_exact(agent, gold.outcome, replace(task, gold=gold.command))
         return call_reward(self._reward, agent, gold.outcome, task)
+
+    def facts(self, gold: GoldOutcome) -> Facts:
+        return _facts(gold.outcome, gold.texts)
+
+    def wrong_facts(self, world: BashWorld, agent: Outcome, gold: GoldOutcome) -> Facts:
+        texts = world.workspace.read_texts([*gold.texts])
+        return _facts(agent, texts) ^ self.facts(gold)
 
     def no_value(self, world: BashWorld, task: Task) -> str:
         if world.spec.probe is not None:
@@ -177,7 +186,8 @@ class BashJudge(OutcomeJudge[BashWorld, Outcome, GoldOutcome]):
     def examine(self, world: BashWorld, task: Task) -> GoldRun:
         try:
             world.prepare(task)
-            outcome, faults = run_checked(world.workspace, world.command(task.gold), task)
+            golds = map(world.command, golds_of(task))
+            outcome, faults = run_checked(world.workspace, golds, task)
             outcomes = [outcome]
             if task.general and (variant := self.variant()):
                 variant.prepare(task)
@@ -216,6 +226,16 @@ class ChoosingJudge(BashJudge):
                 f"{who} returned {answer!r:.200}; compare(judge, world, attempt, agent) must "
                 "return a score and a GoldOutcome, such as judge.gold(world, attempt.task)"
             )
+
+
+def _facts(outcome: Outcome, texts: Mapping[str, str]) -> Facts:
+    """Return the changed paths and their lines, or else their content."""
+    facts = set[Hashable]()
+    for path, change in outcome.changes.items():
+        parts: list[Hashable] = [change.kind, change.type, change.mode]
+        parts += texts[path].splitlines() if path in texts else [change.digest, change.target]
+        facts.update((path, part) for part in parts)
+    return frozenset(facts)
 
 
 def _difference(path: str, comparison: BashComparison, agent_text: str | None) -> dict[str, str]:

@@ -21,6 +21,7 @@ from intercode.envs.services import Services
 from intercode.errors import DataError, UsageError
 from intercode.plugins import call_plugin
 from intercode.types import ExecResult, GoldRun, Score, Task
+from intercode.user import golds_of
 
 W = TypeVar("W", bound="World")
 W_contra = TypeVar("W_contra", bound="World", contravariant=True)
@@ -118,7 +119,7 @@ class Judge(Protocol[W_contra]):
 
         def play() -> tuple[Score, str]:
             world.start(task)
-            output = world.act(task.gold).output
+            *_, output = [world.act(gold).output for gold in golds_of(task)]
             attempt = Attempt(task, [task.gold], seen=output)
             return call_plugin(self.rule, Ruling, world, attempt).score, output
 

@@ -6,6 +6,9 @@
 
 An alternative gold that fails is skipped. A subclass says how a gold runs, what an outcome is and
 how two of them compare.
+
+The golds of a later round run after those of the earlier ones. The facts that one of them changes
+(a file's line, a table's row) are the demand of its round.
 """
 
 from __future__ import annotations
@@ -21,9 +24,11 @@ from intercode.envs.judges import Attempt, Ruling, W
 from intercode.envs.rewards import rank
 from intercode.errors import DataError
 from intercode.types import Score, Task, TaskIssue
+from intercode.user import part_of, still_alive
 
 OTHER_DATA = "wrong on other data"
 """The rule of a verdict that fails only on variant data."""
+Facts = frozenset[Any]
 Seen = TypeVar("Seen")
 Gold = TypeVar("Gold")
 
@@ -74,6 +79,14 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
     @abstractmethod
     def compare(self, world: W, agent: Seen, gold: Gold, task: Task) -> Score:
         """Return the score of an outcome in `world` against that of one gold."""
+
+    def facts(self, gold: Gold) -> Facts:
+        """Return the facts in which a gold's outcome differs from the untouched world."""
+        return Facts()
+
+    def wrong_facts(self, world: W, agent: Seen, gold: Gold) -> Facts:
+        """Return the facts in which the agent's outcome differs from a gold's."""
+        return Facts()
 
     @abstractmethod
     def show(
@@ -189,12 +202,27 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
         best = None
         for posed, gold in golds:
             score = self.compare(world, agent, gold, posed)
+            if posed.earlier:
+                wrong = Facts() if score.success else self.wrong_facts(world, agent, gold)
+                parts = self._demands(world, attempt.task, wrong)
+                score = replace(score, parts={**score.parts, **parts})
             if best is None or rank(score) > rank(best.score):
                 best = Comparison(world, agent, posed, gold, score)
             if score.success:
                 break
         assert best  # the first gold has an outcome
         return best
+
+    def _demands(self, world: W, task: Task, wrong: Facts) -> dict[str, float]:
+        """Return a part for each demand that is alive and about facts: whether it holds."""
+        parts = {}
+        for posed in (*still_alive(task), task):
+            demand = self.facts(self.gold(world, posed))
+            if posed.earlier:
+                demand ^= self.facts(self.gold(world, posed.earlier[-1]))
+            if demand:
+                parts[part_of(posed)] = float(demand.isdisjoint(wrong))
+        return parts
 
     def value(self, world: W, attempt: Attempt) -> float:
         return self.compare_all(world, attempt).score.reward

@@ -22,6 +22,7 @@ from intercode.envs.verify import Verifier, Work, run_tests
 from intercode.envs.workspace import Workspace, WorkspaceSpec
 from intercode.errors import DataError
 from intercode.types import ExecResult, GoldRun, Score, Task, TaskIssue, shorten_text
+from intercode.user import golds_of
 from intercode_sandbox.base import Sandbox
 
 _TESTS = 20
@@ -186,6 +187,9 @@ class TestsJudge(HiddenTests):
         """Execute an action, if it is not empty, in a spare world."""
         self._spare = spare = self._spare or world.fork(live=False)
         spare.start(task)
+        for earlier in task.earlier:
+            if earlier.gold:
+                spare.act(earlier.gold)
         return spare, spare.act(action) if action else ExecResult("", 0)
 
     def _test_work(
@@ -285,4 +289,4 @@ class TestsJudge(HiddenTests):
 
 
 def _key(world: FilesWorld, task: Task) -> Key:
-    return task.id, task.gold, world.spec_of(task).template.digest
+    return task.id, *golds_of(task), world.spec_of(task).template.digest

@@ -297,7 +297,8 @@ def _playable(tasks: Sequence[Task]) -> tuple[Sequence[Task], Sequence[tuple[Tas
                 require_playable(task)
                 playable.append(task)
             else:
-                playable.append(with_submission(task))
+                rounds = tuple(map(with_submission, task.rounds))
+                playable.append(replace(with_submission(task), rounds=rounds))
         except DataError as error:
             left_out.append((task, TaskIssue(str(error), "no_tests")))
     if not playable:

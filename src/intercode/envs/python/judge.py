@@ -18,6 +18,7 @@ from intercode.envs.python.world import PythonWorld
 from intercode.envs.rewards import call_reward, is_papers
 from intercode.errors import DataError
 from intercode.types import GoldRun, Score, Task, TaskIssue, shorten_text
+from intercode.user import golds_of
 
 Reward = str | Callable[[Sequence[Result], Task], Score]
 Tell = Literal["nothing", "number", "case"]
@@ -93,7 +94,9 @@ class AssertsJudge(HiddenTests):
 
     def _run_one(self, world: PythonWorld, task: Task) -> GoldRun:
         try:
-            execution, results = world.sessions.run_gold(read_suite(task), task.gold)
+            suite = read_suite(task)
+            gold = task.gold if suite.program else "\n".join(golds_of(task))
+            execution, results = world.sessions.run_gold(suite, gold)
         except DataError as error:
             return GoldRun(None, "", (str(error),))
         failed = [number for number, result in enumerate(results) if not result.passed]

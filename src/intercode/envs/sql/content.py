@@ -49,12 +49,14 @@ class Content:
     """The names in `tables` of temporary tables, whose columns are not in the catalog."""
 
     @property
-    def evidence(self) -> object:
-        """Return a value that is equal for equal contents, whatever the order of rows."""
-        tables = {}
+    def evidence(self) -> Counter[Hashable]:
+        """How often each part of the catalog and each row is there, which is equal for equal
+        contents, whatever the order of rows."""
+        facts = Counter[Hashable](self.catalog)
         for name, table in self.tables.items():
-            tables[name] = table.columns, Counter(map(repr, table.rows))
-        return self.catalog, tables
+            facts[name, table.columns] += 1
+            facts.update((name, repr(row)) for row in table.rows)
+        return facts
 
 
 def read_content(engine: Engine, db: str, gold: str, expected: Collection[Catalog] = ()) -> Content:

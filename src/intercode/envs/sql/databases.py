@@ -31,11 +31,12 @@ from pathlib import Path
 from typing import Any
 
 from intercode.envs.gold import blame_gold
+from intercode.envs.judges.outcome import Facts
 from intercode.envs.sql.compare import Order, free, order_of, sql_exact, strict
 from intercode.envs.sql.content import Content, first_difference, read_content
 from intercode.envs.sql.documents import Documents, read_documents
 from intercode.envs.sql.engines import READ_SECONDS, Answer, Databases, Engine, engine_maker
-from intercode.envs.sql.language import kind_of
+from intercode.envs.sql.language import LANGUAGE, kind_of
 from intercode.envs.sql.options import SqlOptions
 from intercode.envs.sql.text import literals, ordering, split_statements
 from intercode.envs.sql.variants import variant_databases
@@ -52,6 +53,7 @@ from intercode.reading import (
 )
 from intercode.tasks import DataSet
 from intercode.types import Score, Table, Task, TaskIssue
+from intercode.user import golds_of
 
 _NO_ROWS = Table((), ())
 _DESCRIPTION = ("original_column_name", "column_name", "column_description", "value_description")
@@ -374,6 +376,8 @@ class Gold:
     answer: Answer
     order: Order
     content: Content | None = None
+    facts: Facts = frozenset()
+    """What a gold that writes adds and removes: parts of the catalog, and rows."""
 
     @property
     def table(self) -> Table | None:
@@ -470,42 +474,50 @@ def set_up(engine: Engine, task: Task) -> None:
             raise DataError(f"task {task.id}: preprocess_sql fails: {answer.error}")
 
 
+def whole_gold(task: Task) -> str:
+    """Return the gold, after those of earlier rounds."""
+    return LANGUAGE.between.join(golds_of(task))
+
+
 def execute_gold(engine: Engine, task: Task) -> Gold:
-    """Execute a task's gold as the grader, which ends the last episode; a gold that writes, as an
-    agent. Raises `DataError` if the gold killed its server."""
+    """Execute a task's `whole_gold` as the grader, which ends the last episode; one that writes, as
+    an agent. Raises `DataError` if the gold killed its server."""
 
     def execute() -> Gold:
         db = database(task, engine)
         engine.open(db)
         set_up(engine, task)
-        statements = [*split_statements(task.gold)] or [task.gold]
+        text = whole_gold(task)
+        statements = [*split_statements(text)] or [text]
         run: Callable[..., Answer] = partial(engine.run_gold, db)
         before = content = None
+        facts: Facts = frozenset()
         if texts_in(task, "preprocess_sql"):
             run = engine.run
         if any(kind_of(statement) == "editing" for statement in statements):
             run = engine.run
-            before = read_content(engine, db, task.gold)
-        answer = run_in_turn(run, task.gold, seconds=READ_SECONDS)
+            before = read_content(engine, db, text)
+        answer = run_in_turn(run, text, seconds=READ_SECONDS)
         if before is not None and not answer.error:
-            content = read_content(engine, db, task.gold)
-            if content.evidence == before.evidence:
+            content = read_content(engine, db, text)
+            facts = frozenset(before.evidence.items() ^ content.evidence.items())
+            if not facts:
                 raise DataError(
                     f"task {task.id}: the gold changes nothing that is compared (rows, columns, "
                     "keys, indexes, triggers, routines), so any answer would be right"
                 )
-        last = task.gold if len(statements) == 1 else statements[-1]
+        last = text if len(statements) == 1 else statements[-1]
         order = ordering(last, engine.dialect)
         counts = task.extra.get("order_counts")
         if answer.table is None or counts is False or kind_of(last) == "editing":
-            return Gold(answer, free(answer.table or _NO_ROWS), content)
+            return Gold(answer, free(answer.table or _NO_ROWS), content, facts)
         if counts and order.free:
-            return Gold(answer, strict(answer.table), content)
+            return Gold(answer, strict(answer.table), content, facts)
         full = None
         for statement in order.derived:
             full = run(statement, seconds=READ_SECONDS).table
             if full is not None:
                 break
-        return Gold(answer, order_of(answer.table, order, full), content)
+        return Gold(answer, order_of(answer.table, order, full), content, facts)
 
     return blame_gold(execute, task.gold)

@@ -24,6 +24,8 @@ COSTS = {"schema": 1, "meaning": 0.5, "knowledge": 0.5}
 Documents = Mapping[str, Mapping[str, str]]
 """By word and name; `schema` has one text, of the name ""."""
 ASK_COST, BASE_BUDGET, _LONGEST_REPLY = 2, 12, 400
+_OF_FIRST = ("query", "gold", "golds", "test_cases", "order_counts", "unclarified", "general")
+"""Fields that hold for the first round alone, if a record has a `follow_up`."""
 
 
 def read_documents(folder: Path, name: str) -> Documents:
@@ -90,8 +92,8 @@ def document_of(documents: Documents, task: Task, word: str, name: str) -> str |
 
 
 def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str, Any]:
-    """Return a record of BIRD-Interact with its ambiguities as facets, and its follow-up as the
-    second phase. `converted` is the record as one of LiveSQLBench."""
+    """Return a record of BIRD-Interact with its ambiguities as facets, and its follow-up as a
+    second round. `converted` is the record as one of LiveSQLBench."""
     ambiguous = record.get("user_query_ambiguity") or {}
     unknown = record.get("knowledge_ambiguity") or []
     facets = []
@@ -119,13 +121,31 @@ def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str
         "test_cases": follow_up.get("test_cases") or [],
         "order_counts": converted["order_counts"],
     }
+    return as_rounds(
+        {
+            **converted,
+            "query": record["amb_user_query"],
+            "facets": facets,
+            "lookups": COSTS,
+            "ask_cost": ASK_COST,
+            "ask_budget": BASE_BUDGET + ASK_COST * len(facets),
+            "hidden_knowledge": [entry.get("deleted_knowledge") for entry in unknown],
+            "follow_up": second if second["gold"] else None,
+        }
+    )
+
+
+def as_rounds(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with its `follow_up` as a second round, which begins if the first is
+    solved. The shares are BIRD-Interact's (arXiv 2510.05318)."""
+    if not record.get("follow_up") or "gold" not in record:
+        return record
+    second = {**dict.fromkeys(_OF_FIRST), **record["follow_up"]}
     return {
-        **converted,
-        "query": record["amb_user_query"],
-        "facets": facets,
-        "lookups": COSTS,
-        "ask_cost": ASK_COST,
-        "ask_budget": BASE_BUDGET + ASK_COST * len(facets),
-        "hidden_knowledge": [entry.get("deleted_knowledge") for entry in unknown],
-        "follow_up": second if second["gold"] else None,
+        **record,
+        "follow_up": None,
+        "rounds": [{}, second],
+        "rounds_rule": "own",
+        "rounds_reward": [0.7, 0.3],
+        "go_on": "solved",
     }

@@ -23,14 +23,13 @@ from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
 from intercode.envs.rewards import is_papers, require_reward, reward_name
 from intercode.envs.sql.databases import DatabaseSet, Gold, database, prepare_databases, texts_in
-from intercode.envs.sql.documents import document_of
+from intercode.envs.sql.documents import as_rounds, document_of
 from intercode.envs.sql.engines import Engine
 from intercode.envs.sql.judge import Reward, SqlJudge
 from intercode.envs.sql.language import LANGUAGE
 from intercode.envs.sql.layouts import LAYOUTS
 from intercode.envs.sql.lint import lint
 from intercode.envs.sql.options import SECONDS, SqlOptions
-from intercode.envs.sql.phases import FOLLOW_UP, follow_up_of
 from intercode.envs.sql.test_cases import TEST_CASES, TESTED, TestCasesJudge
 from intercode.envs.sql.world import SqlWorld
 from intercode.factory import chosen_reward
@@ -50,7 +49,7 @@ class SqlEnv(JudgedEnv[SqlWorld]):
     Options = SqlOptions
     language = LANGUAGE
     layouts = LAYOUTS
-    fields = ("db", "db_id", "evidence", "order_counts", "preprocess_sql", TEST_CASES, FOLLOW_UP)
+    fields = ("db", "db_id", "evidence", "order_counts", "preprocess_sql", TEST_CASES)
     judged_by = ("order_counts",)
     gold_pattern = re.compile(
         r"[\s(]*(?:SELECT|WITH|INSERT|UPDATE|DELETE|REPLACE|CREATE|ALTER)\s", re.I
@@ -110,6 +109,10 @@ class SqlEnv(JudgedEnv[SqlWorld]):
         decides = self.reward in ("exact", "bird") and texts_in(task, TEST_CASES)
         return TEST_CASES if decides else "outcome"
 
+    @staticmethod
+    def preprocess(record: dict[str, Any]) -> dict[str, Any]:
+        return as_rounds(record)
+
     @classmethod
     def lint(cls, task: Task) -> Iterator[TaskIssue]:
         yield from lint(task)
@@ -128,9 +131,6 @@ class SqlEnv(JudgedEnv[SqlWorld]):
             "seconds": options.seconds,
         }
         return Prepared(arguments, lambda: {**facts, **databases.facts()})
-
-    def follow_up(self, task: Task) -> Task | None:
-        return follow_up_of(task)
 
     def look_up(self, word: str, name: str) -> str | None:
         db = database(self.task, self.world.engine)

@@ -12,6 +12,7 @@ from intercode.envs.gold import GoldCache, Key
 from intercode.envs.judges import Attempt
 from intercode.envs.judges.outcome import (
     Comparison,
+    Facts,
     OutcomeJudge,
     not_general,
     on_other_data,
@@ -19,11 +20,12 @@ from intercode.envs.judges.outcome import (
 from intercode.envs.rewards import call_reward
 from intercode.envs.sql.compare import Row, difference, free
 from intercode.envs.sql.content import Content, first_difference, read_content
-from intercode.envs.sql.databases import Gold, database, execute_gold
+from intercode.envs.sql.databases import Gold, database, execute_gold, whole_gold
 from intercode.envs.sql.engines import Answer
 from intercode.envs.sql.world import SqlWorld
 from intercode.errors import DataError
 from intercode.types import GoldRun, Score, Table, Task, View, shorten_text
+from intercode.user import golds_of
 
 Reward = str | Callable[[Table | None, Table | None, Task], Score]
 Seen = tuple[Answer, Content | None]
@@ -53,7 +55,7 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
         self._scorer: Any = resolve_name(rewards[reward]) if isinstance(reward, str) else reward
 
     def key(self, world: SqlWorld, task: Task) -> Key:
-        return (task.id, task.gold, world.data)
+        return (task.id, *golds_of(task), world.data)
 
     def run(self, world: SqlWorld, task: Task, *, first: bool) -> Gold:
         """Execute a gold. An alternative that fails never matches. Raises `DataError` if the first
@@ -69,7 +71,7 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
     def look(self, world: SqlWorld, attempt: Attempt) -> Seen:
         catalogs, texts, content = [], [], None
         for posed, gold in self.golds_of(world, attempt.task):
-            texts.append(posed.gold)
+            texts.append(whole_gold(posed))
             if gold.content is not None:
                 catalogs.append(gold.content.catalog)
         if catalogs and self._exact:
@@ -86,6 +88,15 @@ class SqlJudge(OutcomeJudge[SqlWorld, Seen, Gold]):
             return call_reward(self._reward, answer.table, gold.table, task)
         score: Score = self._scorer(answer.table, gold.table)
         return score
+
+    def facts(self, gold: Gold) -> Facts:
+        return gold.facts
+
+    def wrong_facts(self, world: SqlWorld, agent: Seen, gold: Gold) -> Facts:
+        seen, wanted = agent[1], gold.content
+        if not (seen and wanted):
+            return frozenset()
+        return frozenset(seen.evidence.items() ^ wanted.evidence.items())
 
     def must_hold_twice(self, task: Task) -> bool:
         return task.general and not self.papers

@@ -20,7 +20,6 @@ from intercode.envs.sql import test_cases_guest
 from intercode.envs.sql.databases import database, texts_in
 from intercode.envs.sql.engines import READ_SECONDS
 from intercode.envs.sql.engines.embedded import EmbeddedEngine
-from intercode.envs.sql.phases import FIRST_GOLD
 from intercode.envs.sql.text import split_statements
 from intercode.envs.sql.world import SqlWorld
 from intercode.errors import DataError
@@ -95,8 +94,10 @@ class TestCasesJudge:
         folder = f"{engine.folder()}/grader"
         nonce = secrets.token_hex(16)
         name = database(task, engine)
-        first = [*split_statements(task.extra.get(FIRST_GOLD, ""))]
-        gold = [*split_statements(task.gold)][len(first) :]
+        first = list[str]()
+        for earlier in task.earlier:
+            first += split_statements(earlier.gold)
+        gold = [*split_statements(task.gold)]
         job: dict[str, Any] = {
             "nonce": nonce,
             "original": f"{engine.folder()}/original/{name}.{engine.name}",

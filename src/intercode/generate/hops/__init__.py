@@ -8,6 +8,9 @@ layouts.py   how each table of a place is written: carrier, path, columns, forms
 carriers.py  a table as a file (CSV, JSON, mail, git, …), and the command that looks a value up
 sql.py       the same tables as one database, and a term as one nested query
 families.py  the families bash-questions and sql-questions
+rounds.py    the families bash-rounds and sql-rounds, whose requests change from round to round
 """
 
-from intercode.generate.hops.families import FAMILIES as FAMILIES
+from intercode.generate.hops import families, rounds
+
+FAMILIES = (*families.FAMILIES, *rounds.FAMILIES)

@@ -154,13 +154,30 @@ def sql_gold(place: Place, term: Term) -> str:
     return query(hop, arguments)
 
 
+def draw_term(draw: Draw, written: Written, hops: int) -> tuple[Term | None, str]:
+    """Return a question of so many hops, if there is one, and its rung."""
+    new = draw.split == "test" and draw.random() < NEW_HOPS
+    term = replace(written.walks, draw=draw).term(hops, new)
+    if written.world.domain.held_out:
+        return term, NEW_FAMILY
+    return term, NEW_KIND if new else KNOWN
+
+
+def others_of(world: World, node: Term) -> list[Hop]:
+    """Return the hop of a term with each other value."""
+    others = []
+    for what, hop in world.others(node.hop):
+        if what == "another value" and hop.value != node.hop.value and world.function(hop):
+            others.append(hop)
+    return others
+
+
 def _ask(
     gold: Gold, shown: Callable[[Any], str], draw: Draw, place: Place, hops: int, asks: int
 ) -> Question | str:
     """Return a question about a place, or the reason why there is none."""
     written: Written = place.data
-    new = draw.split == "test" and draw.random() < NEW_HOPS
-    term = replace(written.walks, draw=draw).term(hops, new)
+    term, rung = draw_term(draw, written, hops)
     if term is None:
         return "no walk of so many hops"
     hidden = [node for node in term.nodes if node.hop.hidden]
@@ -171,18 +188,13 @@ def _ask(
     if "site" in place.facts:
         where = draw.choice(BASH_FORMS).format(place.facts["site"])
         text = f"{text} {where} {draw.choice(FORMS['text'])}"
-    rung = KNOWN
-    if written.world.domain.held_out:
-        rung = NEW_FAMILY
-    elif new:
-        rung = NEW_KIND
     return Question(
         kind="+".join(node.hop.name for node in term.nodes),
         difficulty=hops,
         gold=gold(place, term),
         query=[text],
         held_out=rung != KNOWN,
-        answer=shown(written.world.value(term)),
+        answer=[shown(written.world.value(term))],
         rung=rung,
         extra=_facets(gold, draw, place, term, hidden),
     )
@@ -197,12 +209,11 @@ def _facets(gold: Gold, draw: Draw, place: Place, term: Term, hidden: list[Term]
     for node in hidden:
         reply = f"I mean {say(node, draw.choice(node.hop.says))}."
         facets.append({"name": node.hop.name, "asks": list(node.hop.asks), "reply": reply})
-        others = []
-        for what, hop in world.others(node.hop):
-            if what == "another value" and hop.value != node.hop.value and world.function(hop):
-                others.append(hop)
-        guess = guess.with_hop(node, draw.choice(others))
+        guess = guess.with_hop(node, draw.choice(others_of(world, node)))
     return {"facets": facets, "unclarified": gold(place, guess)}
+
+
+GOLDS = {"bash": bash_gold, "sql": sql_gold}
 
 
 def _printed(value: Any) -> str:

@@ -104,19 +104,48 @@ def _prefix(folder: Path, root: Path) -> str:
     return "" if folder == root else f"{folder.relative_to(root).as_posix()}/"
 
 
-def _read_task(folder: Path, root: Path) -> Record:
-    """Return the record of a task directory, in Harbor's form or else in Terminal-Bench's."""
-    tests = folder / "tests"
+def _read_steps(folder: Path, root: Path, task: Record) -> Record:
+    """Return the record of a task with steps: rounds, each judged by its own tests."""
+    rounds, reasons = [], dict[Reason, None]()
+    for step in task["steps"]:
+        place = folder / "steps" / str(step["name"])
+        its = {"agent": step.get("agent"), "verifier": step.get("verifier"), "steps": None}
+        posed = {**task, "shared": task.get("verifier"), **its}
+        record = _read_task(folder, root, posed, place)
+        reasons |= dict.fromkeys(record.pop("unplayable") or ())
+        if present(place / "workdir"):
+            reasons["a step brings files (workdir)", "needs_machine"] = None
+        layers = folder / "tests", place / "tests"
+        record["verify_files"] = [_prefix(layer, root) for layer in filter(present, layers)]
+        rounds.append({**record, "go_on": step.get("min_reward", "always")})
+    reward = "last" if task.get("multi_step_reward_strategy") == "final" else "reached"
+    return {
+        "rounds_rule": "own",
+        "rounds_reward": reward,
+        "rounds": rounds,
+        "unplayable": list(reasons) or None,
+    }
+
+
+def _read_task(
+    folder: Path, root: Path, task: Record | None = None, step: Path | None = None
+) -> Record:
+    """Return the record of a task directory, in Harbor's form or else in Terminal-Bench's; for a
+    step, of its `task` and folder, below which the task's tests and solution lie."""
     if present(folder / TOML):
-        task, main = read_toml(folder / TOML, root), "main"
-        build, script, solution = folder / "environment", tests / "test.sh", "solution/solve.sh"
+        task, main = task or read_toml(folder / TOML, root), "main"
+        if task.get("steps"):
+            return _read_steps(folder, root, task)
+        build, place = folder / "environment", step or folder
         require_inside(build, root)
-        query = _instruction(folder, task, root)
-        fields: Record = {"verify": f"{_prefix(folder, root)}tests", "verdict": "reward"}
+        script = _first(place, folder, "tests/test.sh")
+        solution, tests = _first(place, folder, "solution/solve.sh"), script.parent
+        query = read_text(place / "instruction.md", root)
+        fields: Record = {"verify": f"{_prefix(tests.parent, root)}tests", "verdict": "reward"}
     else:
         old = read_yaml(folder / YAML, root)
-        main = "client"
-        build, script, solution = folder, folder / "run-tests.sh", "solution.sh"
+        main, tests = "client", folder / "tests"
+        build, script, solution = folder, folder / "run-tests.sh", folder / "solution.sh"
         query = str(old.get("instruction") or "")
         task = {
             "agent": {"timeout_sec": old.get("max_agent_timeout_sec")},
@@ -129,25 +158,23 @@ def _read_task(folder: Path, root: Path) -> Record:
     environment = task.get("environment") or {}
     services, reasons = _services(build, main, root)
     solving = task.get("solution") or {}
-    (for_all, for_tests, for_solution), lacking = _variables(environment, verifier, solving)
+    parts = environment, task.get("shared") or {}, verifier, solving
+    (for_all, for_steps, for_tests, for_solution), lacking = _variables(*parts)
     reasons = [*_machine_reasons(environment), *reasons]
-    if task.get("steps"):
-        reasons.append(("has several steps", "needs_machine"))
-    else:
-        reasons += _test_reasons(script, tests, services, root)
+    reasons += _test_reasons(script, tests, services, root)
     reasons += _setting_reasons(agent, verifier, environment, lacking)
     image = environment.get("docker_image")
     if present(build / "Dockerfile"):
         image = f"{_prefix(build, root)}Dockerfile"
     elif not image:
         reasons.append((NO_IMAGE, "needs_files"))
-    gold = _solution(folder / solution, for_solution, root)
+    gold = _solution(solution, for_solution, root)
     return {
         "query": query,
         "gold": gold,
         **fields,
         "verify_seconds": float(verifier.get("timeout_sec") or _SECONDS),
-        "verify_env": {**for_all, **for_tests} or None,
+        "verify_env": {**for_all, **for_steps, **for_tests} or None,
         "verify_system": _subjects(query),
         "image": image,
         "cwd": environment.get("workdir"),
@@ -162,11 +189,8 @@ def _read_task(folder: Path, root: Path) -> Record:
     }
 
 
-def _instruction(folder: Path, task: Record, root: Path) -> str:
-    files = [folder / "instruction.md"]
-    if task.get("steps") and not present(files[0]):  # each step has its own
-        files = sorted(folder.glob("steps/*/instruction.md"))
-    return "\n".join(read_text(file, root) for file in files)
+def _first(place: Path, folder: Path, name: str) -> Path:
+    return place / name if present(place / name) else folder / name
 
 
 def _machine_reasons(environment: Record) -> Iterator[Reason]:

@@ -187,7 +187,7 @@ class ToolEnvironment:
     def get_reward(self) -> float | None:
         """Return the reward of the episode, which is scored as it is if it has no end yet; None
         after a fault."""
-        if not self._over:
+        while not self._over:
             self._step(lambda env: "submit")
         return self._reward
 
