@@ -361,8 +361,10 @@ class Rows:
             text = str(row[place])
             if row[place] is None:
                 text = draw.choice(texts)
-            values += [similar(draw, draw.choice([*filter(_NAME.fullmatch, words), text]))]
-            values += [similar(draw, text), similar(draw, text)]
+            named = draw.choice([*filter(_NAME.fullmatch, words), text])
+            values += [similar(draw, named), similar(draw, text), similar(draw, text)]
+            if _ANY_CASE & {*near}:
+                values += [named.capitalize(), named.upper(), named.lower()] * 2
         value = draw.choice(values)
         if isinstance(value, str) and not self.spaces:
             value = value.replace(" ", "-")
@@ -380,6 +382,8 @@ _ROW_MOVES = {
 """Probabilities of changes to a table: add a row like the one that is first or last by a column, or
 like any row; change a row, or one value in all rows with a common one, remove a row, or let it swap
 places with another."""
+_ANY_CASE = frozenset(("tolower", "LIKE"))
+"""Words of mistakes that ignore case."""
 _MOST_ROWS = 500
 """A table with more rows gets no more of them."""
 _LARGEST_KEY = 1_000
