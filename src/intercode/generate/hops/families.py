@@ -26,7 +26,7 @@ training does not have."""
 LEGENDS = ("codes", "legend", "meanings")
 BASH_FORMS = (
     "The records are in {}.",
-    "Look it up under {}.",
+    "The files are under {}.",
     "All of it is recorded under {}.",
 )
 Gold = Callable[[Place, Term], str]
