@@ -145,7 +145,7 @@ def _tables_place(draw: Draw, name: str) -> Place:
         ("id", "name", "depot", "qty", "price", "a", "b", "c", "supplier"),
         tuple(rows),
         key="id",
-        closed=frozenset({"supplier"}),
+        closed=["supplier"],
         allows=_positive,
         spaces=False,
     )
@@ -231,7 +231,7 @@ def _logs_place(draw: Draw, name: str) -> Place:
     log = Rows(
         ("time", "client", "page", "status", "bytes", "milliseconds"),
         tuple(rows),
-        closed=frozenset({"time", "client", "status"}),
+        closed=["time", "client", "status"],
         spaces=False,
         separator=" ",
         allows=_positive,
@@ -283,7 +283,7 @@ def _settings(draw: Draw, keys: list[str], low: int, high: int) -> Rows:
     for person in draw.people(2):
         lines.insert(draw.randrange(len(lines)), (f"# ask {person}", "", None, ""))
     columns = ("key", "equals", "value", "remark")
-    closed = frozenset({"equals", "remark"})
+    closed = ["equals", "remark"]
     return Rows(columns, tuple(lines), "key", closed, separator="", heading=False, allows=_is_line)
 
 

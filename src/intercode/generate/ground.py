@@ -166,7 +166,7 @@ class Rows:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     key: str = ""
-    closed: frozenset[str] = frozenset()
+    closed: Texts = ()
     refers: Mapping[str, str] = field(default_factory=dict)
     """The table in whose column `id` the values of a column are, by column."""
     separator: str = ","

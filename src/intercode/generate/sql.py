@@ -13,7 +13,7 @@ from functools import partial
 from itertools import product, repeat
 from typing import Any
 
-from intercode.generate.draws import middle, of_type, read_toml, without, word_lists
+from intercode.generate.draws import among, middle, of_type, read_toml, without, word_lists
 from intercode.generate.families import Draw, Family, Parameters, Place
 from intercode.generate.ground import Cell, Rows
 
@@ -62,7 +62,7 @@ def _table(draw: Draw, count: int, **columns: Sequence[Cell]) -> Rows:
         ("id", *columns),
         tuple(rows),
         key="id",
-        closed=frozenset(CODES) & {*columns},
+        closed=among(columns, CODES),
         refers=refers,
         allows=_plausible,
     )
