@@ -121,6 +121,16 @@ class Draw(random.Random):
         """Return a text of so many lines, see `line`."""
         return as_text(self.line(often) for _ in range(count))
 
+    def values(self, name: str, pools: Mapping[str, Any]) -> Parameters:
+        """Return the values of a table in `draws.toml`, drawn in its order. Each text names a
+        method and its arguments: numbers, or lists that `pools` has."""
+        values: Parameters = {}
+        for key, text in read_toml("draws")[name].items():
+            method, *words = text.split()
+            arguments = [pools[word] if word in pools else int(word) for word in words]
+            values[key] = getattr(self, method)(*arguments)
+        return values
+
     def home(self, plain: str, name: str) -> str:
         """Return the path of a place: in the plain folder, or in one where people have such
         things."""

@@ -25,7 +25,7 @@ from itertools import cycle, islice
 from math import ceil
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
-from typing import Any, get_args
+from typing import Any
 
 from intercode import __version__
 from intercode.envs import prepare
@@ -145,7 +145,7 @@ class Work:
         tasks = []
         for drafted, answer in zip(self.drafts, self.answers, strict=True):
             task = {"wanted": drafted.wanted, "answer": answer, "keys": sorted(drafted.keys)}
-            tasks.append(task | {"record": drafted.record})
+            tasks.append({**task, "record": drafted.record})
         return {"unit": self.unit.number, "tasks": tasks, "dropped": self.dropped}
 
 
@@ -192,18 +192,18 @@ class Generation:
     ) -> None:
         self.plan, self.folder, self.workers = plan, folder, workers
         self.on_task, self.beyond = on_task, beyond
-        self.names = {}
-        for split in get_args(Split):
-            for unit in (0, 1):
-                self.names[split, unit] = plan.draw(unit, split).sites()
+        self.names: dict[Split, list[list[str]]] = {}
+        """The names of places that are left, by split: real ones, and made-up ones."""
         self.wanted = Counter[Key]()
+        self.by_label: dict[str, Wanted] = {}
         for split in plan.sizes:
+            self.names[split] = [[*plan.draw(unit, split).sites()][::-1] for unit in (0, 1)]
             for wanted in share_out(plan, split, beyond):
                 self.wanted[split, wanted] += 1
+                self.by_label[wanted.label] = wanted
         self.units = 0
         self.tasks = list[Record]()
-        self.kept = Counter[tuple[str, str]]()
-        """The number of tasks by split and label of what was wanted."""
+        self.kept = Counter[Key]()
         self.exhausted = set[Key]()
         self.kinds = Counter[str]()
         self.answers = defaultdict[str, Counter[str]](Counter)
@@ -217,21 +217,18 @@ class Generation:
         finished = self._read_progress()
         fruitless = Counter[Key]()
         with self._stack, ThreadPoolExecutor(self.workers) as pool:
-            while missing := self._missing():
+            while missing := self.wanted - self.kept:
                 units = list(self._units(missing))
                 for start in range(0, len(units), BATCH):
                     self._work_on(units[start : start + BATCH], pool, finished)
-                still = self._missing()
-                for (split, wanted), count in missing.items():
-                    key = split, wanted
+                still = self.wanted - self.kept
+                for key, count in missing.items():
                     fruitless[key] += 1
-                    if still.get(key) != count:
+                    if still[key] != count:
                         fruitless[key] = 0
-                    none = not self.kept[split, wanted.label]
-                    if fruitless[key] == PATIENCE or (
-                        none and self.dropped[wanted.kind].total() >= TRIES
-                    ):
-                        self._share_again(split, wanted)
+                    tries = self.dropped[key[1].kind].total()
+                    if fruitless[key] == PATIENCE or (tries >= TRIES and not self.kept[key]):
+                        self._share_again(key)
         self._finish()
 
     @property
@@ -252,31 +249,21 @@ class Generation:
                 if where == split and _is_hard(wanted):
                     hard += count
             places = max(hard, size // self.plan.family.tasks_per_place)
-            names = 0
-            for unit in (0, 1):
-                names += len([*self.plan.draw(unit, split).sites()])
+            names = sum(map(len, self.names[split]))
             if places > names:
                 raise UsageError(
                     f"{self.plan.n} tasks need {places} places, and there are {names} names; "
                     "give a smaller n"
                 )
 
-    def _missing(self) -> dict[Key, int]:
-        missing = {}
-        for (split, wanted), count in self.wanted.items():
-            count -= self.kept[split, wanted.label]
-            if count > 0:
-                missing[split, wanted] = count
-        return missing
-
-    def _share_again(self, split: Split, exhausted: Wanted) -> None:
+    def _share_again(self, key: Key) -> None:
         """Give the missing tasks of a kind to the other kinds of its rung, or else to all others.
 
         Raises `UsageError` if no other kind has tasks.
         """
-        key = split, exhausted
-        missing = self.wanted[key] - self.kept[split, exhausted.label]
-        self.wanted[key] -= missing
+        split, exhausted = key
+        missing = self.wanted[key] - self.kept[key]
+        self.wanted[key] = self.kept[key]
         self.exhausted.add(key)
         heirs, nearest = list[Key](), list[Key]()
         for other in self.wanted:
@@ -294,7 +281,7 @@ class Generation:
         for heir in islice(cycle(nearest or heirs), missing):
             self.wanted[heir] += 1
 
-    def _units(self, missing: Mapping[Key, int]) -> Iterator[Unit]:
+    def _units(self, missing: Counter[Key]) -> Iterator[Unit]:
         """Yield units for what is missing."""
         for split in self.plan.sizes:
             for family in (self.plan.family, self.beyond):
@@ -305,10 +292,10 @@ class Generation:
                         waiting[wanted] = count
                 while family and (kinds := _take(waiting, family.tasks_per_place)):
                     self.units += 1
-                    site = next(self.names[split, self.units % 2], None)
-                    if site is None:
+                    names = self.names[split][self.units % 2]
+                    if not names:
                         raise UsageError("there are no more names of places; give a smaller n")
-                    yield Unit(self.units, split, site, family, kinds)
+                    yield Unit(self.units, split, names.pop(), family, kinds)
 
     def _work_on(
         self, units: Sequence[Unit], pool: ThreadPoolExecutor, finished: dict[int, Any]
@@ -339,16 +326,16 @@ class Generation:
         new = []
         for task in line["tasks"]:
             record, answer, keys = task["record"], task["answer"], {*task["keys"]}
-            kind = task["wanted"].partition(" ")[0]
+            wanted = self.by_label[task["wanted"]]
             if keys & self.seen:
-                self.dropped[kind]["drawn before"] += 1
+                self.dropped[wanted.kind]["drawn before"] += 1
             elif self.answers[split][answer] >= most:
-                self.dropped[kind]["a frequent answer"] += 1
+                self.dropped[wanted.kind]["a frequent answer"] += 1
             else:
                 self.seen |= keys
                 self.answers[split][answer] += 1
-                self.kept[split, task["wanted"]] += 1
-                self.kinds[kind] += 1
+                self.kept[split, wanted] += 1
+                self.kinds[wanted.kind] += 1
                 number = len(self.tasks) + 1
                 self.tasks.append({"id": f"{self.plan.family.name}-{number}", **record})
                 new.append(json.dumps(self.tasks[-1], ensure_ascii=False) + "\n")
