@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from statistics import median_high
 from typing import Any
 
-from intercode.generate.draws import as_text, middle, read_toml
+from intercode.generate.draws import as_text, middle, read_toml, without
 from intercode.generate.families import Draw, Family, Parameters, Place
 from intercode.generate.ground import Archive, Compressed, Prose, Rows
 
@@ -76,13 +75,11 @@ def _note(draw: Draw, place: Place) -> Parameters:
 def _find_place(draw: Draw, name: str) -> Place:
     site, endings = draw.home("yard", name), draw.sample(ENDINGS, 3)
     names = draw.nouns(6)
-    place = Place(name, facts={"site": site, "endings": endings[:2], "names": names}, grows=[site])
+    place = Place(name, facts={"site": site, "endings": endings[:2]}, grows=[site])
     texts = [draw.text(count, names[3:]) for count in (1, 2, 3, 5, 8)]
     folders = ",{0}/,{0}/{1}/,{0}/{1}/{2}/,{1}/,{1}/{0}/,{2}/".format(*names).split(",")
     few = draw.randint(2, 3)
-    counts = [few + 1]
-    for _ in folders[1:]:
-        counts.append(draw.randint(1, few + 2))
+    counts = [few + 1, *(draw.randint(1, few + 2) for _ in folders[1:])]
     for number, folder in enumerate(draw.sample(folders, sum(counts), counts=counts)):
         text, ending = draw.choice(texts), draw.choice(endings)
         file = f"{names[number % 6]}-{draw.randint(2, 99)}.{ending}"
@@ -91,22 +88,15 @@ def _find_place(draw: Draw, name: str) -> Place:
     limit = draw.limit(middle(sizes, 3))
     words = {"ending": endings[0], "one": names[0], "two": names[1]}
     place.explain(draw, "bash-find", limit=limit, below=limit - 1, **words)
-    place.facts |= {"sizes": sizes, "few": few + draw.randint(0, 1)}
+    place.facts["few"] = few + draw.randint(0, 1)
+    place.data = {"sizes": middle(sizes, 3), "names": names, "loud": names[3:], "quiet": names[:3]}
     return place
 
 
 def _search(draw: Draw, place: Place) -> Parameters:
     ending, second = draw.sample(place.facts["endings"], 2)
-    names = place.facts["names"]
-    return {
-        "size": draw.limit(middle(place.facts["sizes"], 3)),
-        "ending": ending,
-        "second": second,
-        "start": draw.choice(names),
-        "word": draw.choice(names[3:]),
-        "letters": draw.choice(names[:3]),
-        "rank": draw.randint(2, 4),
-    }
+    values = draw.values("bash-find", place.data)
+    return {"ending": ending, "second": second, **values}
 
 
 # -- bash-tables -----------------------------------------------------------------------------------
@@ -127,20 +117,11 @@ def _tables_place(draw: Draw, name: str) -> Place:
     measures = draw.sample(range(10, 300), 8)
     codes = draw.sample(range(100, 1000), 6)
     suppliers = [*codes, *draw.choices(codes, (5, 5, 4, 3, 2, 2), k=26)]
+    pools: list[Sequence[Any]] = [depots, quantities, prices, measures, measures, measures]
     rows = list[tuple[Any, ...]]()
     for number, supplier in zip(draw.sample(range(10, 400), 32), suppliers, strict=True):
-        row = [
-            number,
-            f"{draw.choice(nouns)}-{draw.randint(10, 99)}",
-            draw.choice(depots),
-            draw.choice(quantities),
-            draw.choice(prices),
-            draw.choice(measures),
-            draw.choice(measures),
-            draw.choice(measures),
-            supplier,
-        ]
-        rows.append(tuple(row))
+        part = f"{draw.choice(nouns)}-{draw.randint(10, 99)}"
+        rows.append((number, part, *map(draw.choice, pools), supplier))
     parts = Rows(
         ("id", "name", "depot", "qty", "price", "a", "b", "c", "supplier"),
         tuple(rows),
@@ -152,13 +133,16 @@ def _tables_place(draw: Draw, name: str) -> Place:
     persons = [*people, *people, "-".join(people), "-".join(reversed(people))]
     owners = Rows(("code", "person"), tuple(zip(codes, persons, strict=True)))
     path = f"{site}/parts.csv"
-    place = Place(name, facts={"site": site, "path": path, "people": people}, grows=[site])
+    place = Place(name, facts={"site": site, "path": path}, grows=[site])
     place.write(path, parts)
     place.fix("suppliers.csv", owners)
     columns = dict(zip(MEASURES, draw.sample(range(6, 9), 3), strict=True))
     column = draw.choice((6, 7))
     amount = draw.limit(middle(measures, 3))
-    place.facts |= columns | {"rows": parts.rows}
+    place.facts |= columns
+    place.data = {"rows": parts.rows, "people": people}
+    for name in ("qty", "price"):
+        place.data[name] = middle(parts.column(name), 3)
     meanings = ""
     for measure, number in columns.items():
         meanings += f"In {path}, column {'abc'[number - 6]} is the {measure}.\n"
@@ -180,17 +164,13 @@ def _positive(row: Mapping[str, Any]) -> bool:
 
 def _row(draw: Draw, place: Place) -> Parameters:
     facts, measure = place.facts, draw.choice(MEASURES)
-    rows = facts["rows"]
     return {
-        "id": draw.choice(rows)[0],
-        "depot": draw.choice(rows)[2],
-        "qty": draw.limit(middle(map(itemgetter(3), rows), 3)),
-        "price": draw.limit(middle(map(itemgetter(4), rows), 3)),
-        "few": draw.randint(2, 4),
-        "person": draw.choice(facts["people"]),
+        "id": draw.choice(place.data["rows"])[0],
+        "depot": draw.choice(place.data["rows"])[2],
+        **draw.values("bash-tables", place.data),
         "measure": measure,
         "column": facts[measure],
-        "other": draw.choice([facts[name] for name in MEASURES if name != measure]),
+        "other": facts[draw.choice(without(MEASURES, [measure]))],
     }
 
 
@@ -204,10 +184,8 @@ def _logs_place(draw: Draw, name: str) -> Place:
     site, nouns = draw.home("gate", name), draw.nouns(3)
     net = f"{draw.number(10, 200)}.{draw.randint(10, 99)}"
     clients = [f"10.{net}.{host}" for host in draw.sample(range(2, 24), 3)]
-    for client in clients[:3]:
-        clients.append(f"{client}{draw.randint(0, 9)}")
-    for client in clients[:3]:
-        clients.append(f"1{client}")
+    clients += [f"{client}{draw.randint(0, 9)}" for client in clients]
+    clients += [f"1{client}" for client in clients[:3]]
     pages = "/{0} /{1} /{2} /{0}/{1} /{1}s /{2}/{0} /{1}/{2} /{0}/{2}".format(*nouns).split()
     sizes = _numbers(draw, 10, 9, 9, 90, 90, 900, 900, 1200)
     times = _numbers(draw, 10, 9, 9, 90, 90, 120, 120)
@@ -238,8 +216,10 @@ def _logs_place(draw: Draw, name: str) -> Place:
         sort="time",
     )
     path = f"{site}/access.log"
-    place = Place(name, facts={"site": site, "path": path, "requests": log.rows}, grows=[site])
-    place.facts |= {"clients": clients[:3], "pages": pages[:3]}
+    place = Place(name, facts={"site": site, "path": path}, grows=[site])
+    place.data = {"clients": clients[:3], "pages": pages[:3], "statuses": log.column("status")}
+    place.data["sizes"] = middle(log.column("bytes"), 3)
+    place.data["times"] = middle(log.column("milliseconds"), 3)
     place.write(path, log)
     robots, decoy = (f"{site}/{folder}.list" for folder in draw.folders(2))
     place.fix(robots, as_text(draw.sample(clients[:3], 2)))
@@ -253,15 +233,7 @@ def _logs_place(draw: Draw, name: str) -> Place:
 
 
 def _request(draw: Draw, place: Place) -> Parameters:
-    requests = place.facts["requests"]
-    return {
-        "client": draw.choice(place.facts["clients"]),
-        "page": draw.choice(place.facts["pages"]),
-        "status": draw.choice(requests)[3],
-        "bytes": draw.limit(middle(map(itemgetter(4), requests), 3)),
-        "milliseconds": draw.limit(middle(map(itemgetter(5), requests), 3)),
-        "count": draw.number(3, 30),
-    }
+    return draw.values("bash-logs", place.data)
 
 
 # -- bash-settings ---------------------------------------------------------------------------------

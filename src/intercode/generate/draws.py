@@ -66,7 +66,7 @@ def of_type(kind: type[Item], values: Iterable[object]) -> list[Item]:
     return [value for value in values if isinstance(value, kind)]
 
 
-def middle(values: Iterable[int], part: int) -> list[int]:
+def middle(values: Iterable[Any], part: int) -> list[int]:
     """Return the values without the lowest and the highest third, fifth or other part."""
     ordered = sorted(values)
     cut = len(ordered) // part
