@@ -60,8 +60,7 @@ def _note(draw: Draw, place: Place) -> Parameters:
         "path": path,
         "line": draw.randint(5, length // 2),
         "half": draw.randint(length // 2, length - 4),
-        "rank": draw.randint(3, 9),
-        "word": draw.choice(facts["loud"]),
+        **draw.values("bash-files", facts),
         "new": draw.folders(1)[0],
         "owner": facts["owners"][owner],
         "owned": paths[owner],
@@ -309,10 +308,8 @@ def _setting(draw: Draw, place: Place) -> Parameters:
         "path": path,
         "other": other,
         "key": key,
-        "value": draw.number(100, 9000),
         "limit": median_high(values),
-        "step": draw.number(3, 80),
-        "new": draw.people(1)[0].lower(),
+        **draw.values("bash-settings", {}),
         "meaning": meaning,
         "meant": keys[MEANINGS.index(meaning)],
         "group": group,
@@ -365,10 +362,7 @@ def _document(draw: Draw, place: Place) -> Parameters:
         "home": homes[number],
         "folder": homes[number - 1],
         "third": topics[number - 1],
-        "ending": draw.choice(facts["endings"]),
-        "state": draw.choice(facts["states"]),
-        "size": draw.limit(middle(sizes, 3)),
-        "new": draw.people(1)[0].lower(),
+        **draw.values("bash-filing", {**facts, "sizes": middle(sizes, 3)}),
     }
 
 
@@ -423,10 +417,7 @@ def _member(draw: Draw, place: Place) -> Parameters:
         "sub": f"{topic}/{facts['inner']}",
         "member": member,
         "ending": member.rpartition(".")[2],
-        "zipped": draw.choice(facts["logs"]),
-        "word": draw.choice(facts["words"]),
-        "new": draw.people(1)[0].lower(),
-        "few": draw.randint(2, 3),
+        **draw.values("bash-archives", facts),
     }
 
 

@@ -94,6 +94,10 @@ class Draw(random.Random):
     def people(self, count: int) -> list[str]:
         return self.sample(self._words["people"], count)
 
+    def nickname(self) -> str:
+        """Return the name of a person in lower case."""
+        return self.people(1)[0].lower()
+
     def towns(self, count: int) -> list[str]:
         return self.sample(self._words["towns"], count)
 

@@ -24,10 +24,23 @@ from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
 
-from intercode.generate.draws import Draw, Item, Texts, among, as_text, of_type, without
+from intercode.generate.draws import (
+    Draw,
+    Item,
+    Texts,
+    among,
+    as_text,
+    of_type,
+    read_toml,
+    without,
+    word_lists,
+)
 
 Cell = str | int | None
 
+_GROWTH = read_toml("growth")
+_PATTERNS = word_lists(_GROWTH)
+_MOVES: Mapping[str, Mapping[str, float]] = _GROWTH["moves"]
 _NAME = re.compile(r"[\w./-]+")
 
 
@@ -47,7 +60,7 @@ def similar(draw: Draw, name: str, hyphen: str = "-") -> str:
     joint = hyphen
     if " " in name or name[:1].isupper():
         joint = " "
-    return draw.choice(_SIMILAR).format(
+    return draw.choice(_PATTERNS["similar"]).format(
         name=name,
         before=draw.choice(("new", "old", "my")) + hyphen,
         Before=draw.choice(("New", "Old", "East")) + joint,
@@ -56,20 +69,6 @@ def similar(draw: Draw, name: str, hyphen: str = "-") -> str:
         upper=name.upper(),
         lower=name.lower(),
     )
-
-
-_SIMILAR = (
-    "{name}s",
-    "{before}{name}",
-    "{name}{after}",
-    "{Before}{name}",
-    "re{name}",
-    "{name}ed",
-    "sub{name}",
-    "{capital}",
-    "{lower}",
-    "{upper}",
-)
 
 
 def _range_ends(near: Texts) -> list[str]:
@@ -86,9 +85,9 @@ def _usually(draw: Draw, preferred: Sequence[Item], items: Sequence[Item]) -> It
     return draw.choice(items)
 
 
-def _move(draw: Draw, moves: Mapping[str, float]) -> str:
-    """Return the name of one of the moves; `moves` has the probability of each."""
-    return draw.choices([*moves], [*moves.values()])[0]
+def _move(draw: Draw, kind: str) -> str:
+    """Return the name of a move of one kind; `growth.toml` has the probability of each."""
+    return draw.choices([*_MOVES[kind]], [*_MOVES[kind].values()])[0]
 
 
 def _word_in(text: str, near: Texts, draw: Draw) -> str | None:
@@ -171,7 +170,7 @@ class Rows:
     """The table in whose column `id` the values of a column are, by column."""
     separator: str = ","
     heading: bool = True
-    allows: Callable[[Mapping[str, Any]], bool] = field(default=lambda row: True, compare=False)
+    allows: Callable[[Mapping[str, Any]], bool] = lambda row: True
     spaces: bool = True
     """False if values have no spaces, as in the columns of a log."""
     sort: str = ""
@@ -230,7 +229,7 @@ class Rows:
         columns = without(self.columns, [self.key])
         touched = without(self._named(near), [self.key])
         columns += without(columns, self.closed) * 3
-        move, rows = _move(draw, _ROW_MOVES), list(self.rows)
+        move, rows = _move(draw, "row"), list(self.rows)
         if len(rows) > _MOST_ROWS and move.startswith("add"):
             return self
         adds = move in ("add", "add_extreme")
@@ -352,7 +351,8 @@ class Rows:
             limits = numbers_in(near) or numbers
             for step in (-1, 0, 0, 1):
                 values.append(draw.choice(limits) + step)
-            values += [min(numbers), min(numbers) - 1, max(numbers), max(numbers) + 1]
+            low, high = min(numbers), max(numbers)
+            values += [low, low - 1, high, high + 1]
             values += [draw.choice(numbers) + draw.choice((-1, 1))]
             values += [draw.choice(numbers) // 10, draw.choice(numbers) * 10]
         else:
@@ -369,17 +369,6 @@ class Rows:
         row[place] = value
 
 
-_ROW_MOVES = {
-    "add_extreme": 0.35,
-    "add": 0.45,
-    "change": 0.12,
-    "change_all": 0.03,
-    "remove": 0.01,
-    "swap": 0.04,
-}
-"""Probabilities of changes to a table: add a row like the one that is first or last by a column, or
-like any row; change a row, or one value in all rows with a common one, remove a row, or let it swap
-places with another."""
 _MOST_ROWS = 500
 """A table with more rows gets no more of them."""
 _LARGEST_KEY = 1_000
@@ -425,7 +414,7 @@ class Inputs:
     them."""
 
     arguments: tuple[tuple[Any, ...], ...]
-    allows: Callable[..., bool] = field(default=lambda *arguments: True, compare=False)
+    allows: Callable[..., bool] = lambda *arguments: True
 
     def grown(self, draw: Draw, near: Texts, known: Texts) -> Inputs:
         for _ in range(_DRAWS):
@@ -545,7 +534,7 @@ def _text_near(draw: Draw, text: str, pool: Texts, near: Texts) -> str:
     if methods and draw.random() < 0.3:
         return _EDITS[draw.choice(methods)](text)
     names = [*filter(_NAME.fullmatch, near), text]
-    move = _move(draw, _TEXT_MOVES)
+    move = _move(draw, "text")
     separators = among(_SEPARATORS, text)
     numbers = [*re.finditer(r"\d+", text)]
     if move == "part" and separators:
@@ -574,11 +563,6 @@ def _text_near(draw: Draw, text: str, pool: Texts, near: Texts) -> str:
             text.swapcase(),
         )
     )
-
-
-_TEXT_MOVES = {"part": 0.3, "number": 0.2, "resize": 0.1, "piece": 0.25, "whole": 0.15}
-"""Probabilities of changes to a text. If a text has no parts or no number, the next change of this
-list is made instead."""
 
 
 def _sized(draw: Draw, text: str, near: Texts) -> str:
@@ -723,7 +707,7 @@ def _name_near(draw: Draw, name: str, near: Texts, paths: Texts) -> str:
     stem, dot, ending = name.rpartition(".")
     used = {*re.findall(r"[a-z]+", " ".join(paths))}
     word = _word_in(name, near, draw) or name
-    return draw.choice(_NAMES).format(
+    return draw.choice(_PATTERNS["file"]).format(
         name=name,
         stem=stem or name,
         dot=dot,
@@ -737,24 +721,6 @@ def _name_near(draw: Draw, name: str, near: Texts, paths: Texts) -> str:
         capital=name.capitalize(),
         lower=name.lower(),
     )
-
-
-_NAMES = (
-    ".{name}",
-    ".{name}",
-    "{name}.{old}",
-    "{stem}-{number}{dot}{ending}",
-    "{stem}{ending}",
-    "{stem}{dot}{upper}",
-    "{stem}{dot}x{ending}",
-    "{capital}",
-    "{lower}",
-    "{version}-{name}",
-    "{similar}",
-    "{other}{dot}{ending}",
-    "{stem}{ending}",
-    "{name}",
-)
 
 
 def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -> str:
@@ -779,8 +745,8 @@ def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -
         if end.isdigit():
             new = f"{stem}-{end}{dot}{ending}"
     where = draw.choice(folders)
-    shown = {"f": name.capitalize(), ".*": f".{name}"}
-    shown |= dict.fromkeys(("iname", "i"), name.swapcase())
+    swapped = name.swapcase()
+    shown = {"f": name.capitalize(), ".*": f".{name}", "iname": swapped, "i": swapped}
     words = among(shown, near)
     if part and "prune" in near:
         where = f"{folder}/{part}"
@@ -798,7 +764,7 @@ def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -
 def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
     """Return the content for a file near another: the same, none, four times it, one of the same
     size, with a similar word for a word, of a size near a number, or with another change."""
-    move = _move(draw, _CONTENT_MOVES)
+    move = _move(draw, "content")
     if not isinstance(content, str) or (move == "same" and not {"qi", "qb"} & {*near}):
         return content
     new, hyphen = content, "-"
@@ -831,15 +797,3 @@ def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
     elif isinstance(content, Prose):
         return content.grown(draw, near, known)
     return type(content)(new)
-
-
-_CONTENT_MOVES = {
-    "same": 0.3,
-    "repeat": 0.1,
-    "as_long": 0.1,
-    "word": 0.1,
-    "line": 0.1,
-    "resize": 0.3,
-}
-"""Probabilities of the differences between a new file and the one near it; without a number to
-resize to, another word."""

@@ -57,7 +57,6 @@ def _moved(match: re.Match[str], by: int) -> str:
     return str(int(match[0]) + by)
 
 
-_COMPARISON = r"(?<= )(?:[<>]=?|-[lg][te])"
 _CHANGES: Mapping[str, Callable[[re.Match[str]], str]] = {
     "@compared": _compared,
     "@less": partial(_moved, by=-1),
