@@ -31,8 +31,8 @@ def _files_place(draw: Draw, name: str) -> Place:
     begin with the line `top` and end with the line `last`."""
     site, (top, last, *loud) = draw.home("desk", name), draw.nouns(5)
     place = Place(name, grows=[f"{site}/notes"])
-    texts = {}
-    for topic in draw.nouns(5):
+    texts, topics = {}, draw.nouns(5)
+    for topic in topics:
         count = draw.number(16, 60)
         lines = [draw.line(loud) for _ in range(count)]
         for start in sorted(draw.sample(range(3, count, 5), 2), reverse=True):
@@ -46,8 +46,8 @@ def _files_place(draw: Draw, name: str) -> Place:
     place.facts |= {"top": top, "last": last}
     least, void = draw.randint(3, 6), draw.choice(loud)
     owned = ""
-    for owner, path in zip(owners, texts, strict=True):
-        owned += f"The note of {owner} is notes/{path.rpartition('/')[2]}.\n"
+    for owner, topic in zip(owners, topics, strict=True):
+        owned += f"The note of {owner} is notes/{topic}.txt.\n"
     place.explain(draw, "bash-files", least=least, word=void, owned=owned)
     return place
 

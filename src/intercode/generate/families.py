@@ -49,15 +49,14 @@ class Place:
     fixed: set[str] = field(default_factory=set)
     tables: dict[str, Rows] = field(default_factory=dict)
 
-    def write(self, path: str, content: Any, *, program: bool = False) -> None:
-        """Add a file of the tree; `path` is absolute, or below the site."""
-        name = self._name(path)
+    def write(self, path: str, content: Any, *, program: bool = False) -> str:
+        """Add a file of the tree; `path` is absolute, or below the site. Return its path from the
+        data folder."""
+        name = f"tree{join(self.facts.get('site', '/'), path)}"
         self.files[name] = content
         if program:
             self.programs.add(name)
-
-    def _name(self, path: str) -> str:
-        return f"tree{join(self.facts.get('site', '/'), path)}"
+        return name
 
     def link(self, path: str, target: str) -> None:
         """Add a symbolic link of the tree, which may lead nowhere; for `path` see `write`."""
@@ -82,8 +81,7 @@ class Place:
 
     def fix(self, path: str, content: Any, *, program: bool = False) -> None:
         """Add a file of the tree that does not change when the place grows."""
-        self.write(path, content, program=program)
-        self.fixed.add(self._name(path))
+        self.fixed.add(self.write(path, content, program=program))
 
     def grown(self, draw: Draw, near: Texts, known: Texts) -> Place:
         """Return a copy with one small change near some words, where the words `known` are."""

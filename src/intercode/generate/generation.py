@@ -61,6 +61,7 @@ FIRST = {"bash": 6, "sql": 6, "python": 24}
 """The number of changes before any mistake is tried."""
 USUAL_HOPS = (2, 3, 4, 5)
 PROGRESS, CARD, TASKS = "progress.jsonl", "card.json", "tasks.jsonl"
+_PASSES = "this passes too: "
 _GOLD_TRIES = 3
 """The number of times that a gold may run out of time, on a busy machine."""
 
@@ -81,11 +82,8 @@ class Plan:
 
     @property
     def facts(self) -> dict[str, Any]:
-        facts = {"family": self.family.name, "n": self.n, "seed": self.seed}
-        for name in ("asks", "steps", "hops", "kinds", "split", "difficulty"):
-            if value := getattr(self, name):
-                facts[name] = value
-        return facts
+        facts = {**vars(self), "family": self.family.name}
+        return {name: value for name, value in facts.items() if value or name == "seed"}
 
     @property
     def sizes(self) -> dict[Split, int]:
@@ -233,11 +231,33 @@ class Generation:
 
     @property
     def splits(self) -> Counter[str]:
+        """Return the number of tasks by split."""
         return Counter(map(itemgetter("split"), self.tasks))
 
     @property
     def rungs(self) -> Counter[str]:
+        """Return the number of test tasks by rung of the ladder (`ladder.py`)."""
         return Counter(task["rung"] for task in self.tasks if "rung" in task)
+
+    def yields(self) -> dict[str, float]:
+        """Return the part of the drafts that became tasks, by kind."""
+        parts = {}
+        for kind, count in sorted(self.kinds.items()):
+            parts[kind] = round(count / (count + self.dropped[kind].total()), 3)
+        return parts
+
+    def unrefuted(self) -> dict[str, str]:
+        """Return by kind the mistake that places accepted most often after they grew, where that
+        was the fate of most drafts: it may mean what the gold means."""
+        passed = {}
+        for kind, reasons in self.dropped.items():
+            passing = Counter[str]()
+            for reason, count in reasons.items():
+                if reason.startswith(_PASSES):
+                    passing[reason.removeprefix(_PASSES)] = count
+            if passing.total() > self.kinds[kind]:
+                passed[kind] = passing.most_common(1)[0][0]
+        return passed
 
     # -- rounds ------------------------------------------------------------------------------------
 
@@ -407,7 +427,7 @@ class Generation:
         if passing is None:
             return "the gold fails, or it prints nothing and changes nothing"
         if passing:
-            return with_placeholders(f"this passes too: {passing[0]}", drafted.parameters)
+            return with_placeholders(_PASSES + passing[0], drafted.parameters)
         if isinstance(ground, Place):
             work.suit(drafted, ground)
         else:
@@ -510,20 +530,12 @@ class Generation:
             "intercode": __version__,
             "splits": self.splits,
             "distances": self.rungs,
-            "yields": yields(self.kinds, self.dropped),
+            "yields": self.yields(),
             "left_out": left_out,
             "digests": digests(self.folder),
         }
         (self.folder / CARD).write_text(json.dumps(card, indent=2) + "\n", "utf-8")
         (self.folder / PROGRESS).unlink()
-
-
-def yields(tasks: Mapping[str, int], dropped: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
-    """Return the part of the drafts that became tasks, by kind."""
-    parts = {}
-    for kind, count in sorted(tasks.items()):
-        parts[kind] = round(count / (count + sum(dropped.get(kind, {}).values())), 3)
-    return parts
 
 
 def _take(waiting: Counter[Wanted], count: int) -> list[Wanted]:

@@ -42,6 +42,7 @@ _GROWTH = read_toml("growth")
 _PATTERNS = word_lists(_GROWTH)
 _MOVES: Mapping[str, Mapping[str, float]] = _GROWTH["moves"]
 _NAME = re.compile(r"[\w./-]+")
+_RANGE = re.compile(r"\w-\w")
 
 
 def numbers_in(near: Texts, low: int = 0, high: int = 1_000_000_000) -> list[int]:
@@ -73,7 +74,7 @@ def similar(draw: Draw, name: str, hyphen: str = "-") -> str:
 
 def _range_ends(near: Texts) -> list[str]:
     """Return the letters or digits at which ranges among the words, such as `a-m`, differ."""
-    ends = [end for word in near if re.fullmatch(r"\w-\w", word) for end in word[::2]]
+    ends = "".join(filter(_RANGE.fullmatch, near)).replace("-", "")
     return [end for end in ends if ends.count(end) == 1]
 
 
@@ -217,7 +218,7 @@ class Rows:
         draw: Draw,
         near: Texts,
         known: Texts,
-        ids: Mapping[str, Sequence[Cell]] | None = None,
+        ids: Mapping[str, Sequence[Cell]] = {},
         pointed: Sequence[int] = (),
     ) -> Rows:
         """`ids` are the values that columns in `refers` may have; `pointed` are the numbers of rows
@@ -242,8 +243,9 @@ class Rows:
         new = list(rows[spot])
         for _ in range(changes):
             column = draw.choice((draw.choice(touched or columns), draw.choice(columns)))
-            self._change(draw, new, column, near, (ids or {}).get(column, ()))
-        words = [name for name in self.columns if self._is_open_text(name)]
+            self._change(draw, new, column, near, ids.get(column, ()))
+        unclosed = without(self.columns, [self.key, *self.closed, *self.refers])
+        words = [name for name in unclosed if of_type(str, self.column(name))]
         if adds and words and draw.random() < 0.3:  # so that it shows where it is taken
             self._change(draw, new, draw.choice(words))
         if adds:
@@ -283,10 +285,6 @@ class Rows:
         return among(self.columns, words) or [
             name for n, name in enumerate(self.columns, 1) if str(n) in words
         ]
-
-    def _is_open_text(self, name: str) -> bool:
-        closed = {self.key, *self.closed, *self.refers}
-        return name not in closed and bool(of_type(str, self.column(name)))
 
     def _extreme(self, draw: Draw, places: Sequence[int], column: str) -> int:
         """Return the number of the first or the last of some rows by a column."""

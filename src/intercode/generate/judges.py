@@ -21,7 +21,7 @@ from intercode.envs.bash.compare import bash_exact
 from intercode.envs.sql.compare import order_of, sql_exact
 from intercode.envs.sql.engines.sqlite import DIALECT
 from intercode.envs.sql.text import Ordering, ordering
-from intercode.generate.draws import Parameters, Texts
+from intercode.generate.draws import Texts
 from intercode.generate.families import Place
 from intercode.generate.ground import Inputs
 from intercode.generate.grower import Judge
@@ -149,10 +149,9 @@ def _compiled(source: str) -> CodeType:
 
 
 def function(source: str) -> Callable[..., Any]:
-    scope: Parameters = {}
+    scope: dict[str, Callable[..., Any]] = {}
     exec(_compiled(source), scope)
-    defined: Callable[..., Any] = scope[name_of(source)]
-    return defined
+    return scope[name_of(source)]
 
 
 def write_tests(gold: str, inputs: Sequence[tuple[Any, ...]]) -> list[str] | str:

@@ -89,12 +89,6 @@ def normal_sql(query: str) -> str:
 
 
 _SHIFTED: Mapping[Any, Any] = _both_ways({exp.GT: exp.GTE, exp.LT: exp.LTE})
-_SQL_CHANGES: Mapping[Any, Sequence[Any]] = {
-    exp.And: ("this", "expression", exp.Or),
-    exp.Where: (None,),
-    exp.Order: (None,),
-}
-"""The changes of every node of a type, see `_change`."""
 
 
 def sql_mutants(gold: str, family: str = "") -> Iterator[str]:
@@ -102,7 +96,7 @@ def sql_mutants(gold: str, family: str = "") -> Iterator[str]:
     yield from _edited(normal_sql(gold), "sql", family)
     tree = sqlglot.parse_one(gold, read="mysql")
     for place, node in enumerate(tree.walk()):
-        for change in (*_SQL_CHANGES.get(type(node), ()), *_sql_changes(node)):
+        for change in _sql_changes(node):
             mutant = tree.copy()
             _change(next(islice(mutant.walk(), place, None)), change)
             yield mutant.sql(dialect="mysql")
@@ -133,8 +127,12 @@ def _change(node: Any, change: Any) -> None:
 
 
 def _sql_changes(node: Any) -> Iterator[Any]:
-    """Yield the changes of a node that depend on its parts or its place, see `_change`."""
+    """Yield the changes of a node, see `_change`."""
     match node:
+        case exp.And():
+            yield from ("this", "expression", exp.Or)
+        case exp.Where() | exp.Order():
+            yield None
         case exp.Not(this=exp.Exists()):
             yield _join_instead
         case exp.Count(this=exp.Distinct(expressions=[exp.Column() as counted])):
