@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from posixpath import basename
 from statistics import median_high
 from typing import Any
 
-from intercode.generate.draws import as_text, middle, read_toml, without
+from intercode.generate.draws import as_text, middle, of_type, read_toml, without
 from intercode.generate.families import Draw, Family, Parameters, Place
 from intercode.generate.ground import Archive, Compressed, Prose, Rows
 
@@ -45,9 +46,7 @@ def _files_place(draw: Draw, name: str) -> Place:
     place.facts = {"site": site, "texts": texts, "owners": owners, "loud": loud}
     place.facts |= {"top": top, "last": last}
     least, void = draw.randint(3, 6), draw.choice(loud)
-    owned = ""
-    for owner, topic in zip(owners, topics, strict=True):
-        owned += f"The note of {owner} is notes/{topic}.txt.\n"
+    owned = as_text(map("The note of {} is notes/{}.txt.".format, owners, topics))
     place.explain(draw, "bash-files", least=least, word=void, owned=owned)
     return place
 
@@ -158,7 +157,7 @@ def _tables_place(draw: Draw, name: str) -> Place:
 
 
 def _positive(row: Mapping[str, Any]) -> bool:
-    return all(value > 0 for value in row.values() if isinstance(value, int))
+    return min(of_type(int, row.values())) > 0
 
 
 def _row(draw: Draw, place: Place) -> Parameters:
@@ -226,7 +225,7 @@ def _logs_place(draw: Draw, name: str) -> Place:
     than, sign = draw.choice((("more than", ">"), ("at least", ">=")))
     slow, most = draw.limit(middle(times, 3)), draw.limit(middle(sizes, 3))
     place.facts |= {"robots": robots, "decoy": decoy}
-    words = {"list": robots.rpartition("/")[2], "than": than, "sign": sign}
+    words = {"list": basename(robots), "than": than, "sign": sign}
     place.explain(draw, "bash-logs", slow=slow, most=most, **words)
     return place
 
@@ -279,9 +278,7 @@ def _settings_place(draw: Draw, name: str) -> Place:
     older = [f"{site}/old/{unit}.conf" for unit in units[:3]]
     for path in (*paths, f"{site}/.defaults.conf", *older):
         place.write(path, _settings(draw, keys, low, high))
-    meanings = ""
-    for key, meaning in zip(nouns, MEANINGS, strict=True):
-        meanings += f"{key} sets the {meaning}.\n"
+    meanings = as_text(map("{} sets the {}.".format, nouns, MEANINGS))
     place.explain(
         draw,
         "bash-settings",
@@ -340,9 +337,7 @@ def _filing_place(draw: Draw, name: str) -> Place:
         place.write(f"{home}/README", draw.text(1))
     place.facts = {"site": site, "topics": topics, "homes": homes, "endings": endings}
     place.facts |= {"paths": [*paths], "states": states}
-    belong = ""
-    for topic, home in zip(topics, homes, strict=True):
-        belong += f"Files whose names start with {topic}- belong in {home}.\n"
+    belong = as_text(map("Files whose names start with {}- belong in {}.".format, topics, homes))
     place.explain(draw, "bash-filing", belong=belong, state=states[0], second=states[1])
     return place
 
@@ -355,9 +350,9 @@ def _document(draw: Draw, place: Place) -> Parameters:
     number = draw.randrange(3)
     return {
         "path": path,
-        "file": path.rpartition("/")[2],
+        "file": basename(path),
         "other": other,
-        "second": other.rpartition("/")[2],
+        "second": basename(other),
         "topic": topics[number],
         "home": homes[number],
         "folder": homes[number - 1],
@@ -397,9 +392,7 @@ def _archives_place(draw: Draw, name: str) -> Place:
     place.grows = [f"{site}/packs", f"{site}/logs"]
     place.facts |= {"packs": packs, "logs": logs, "topics": topics, "inner": inner}
     place.facts["draft"] = endings[0]
-    owned = ""
-    for label, topic in zip(labels, topics, strict=True):
-        owned += f"The archive of {label} is packs/{topic}.tar.gz.\n"
+    owned = as_text(map("The archive of {} is packs/{}.tar.gz.".format, labels, topics))
     place.explain(draw, "bash-archives", owned=owned)
     return place
 

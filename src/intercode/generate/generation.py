@@ -36,6 +36,7 @@ from intercode.generate.families import Ask, Family, Place, Question, with_place
 from intercode.generate.grower import NEUTRAL, grow
 from intercode.generate.judges import SHOWN, bash_judge, fewer, python_judge, sql_judge, write_tests
 from intercode.generate.ladder import KNOWN, NEW_FAMILY, NEW_KIND, SHARES, rungs
+from intercode.generate.python import inputs_of
 from intercode.generate.trial import Trial
 from intercode.reading import present
 from intercode.types import GoldRun
@@ -421,8 +422,7 @@ class Generation:
                 return "drawn before"
         ground: Any = work.place
         if family.env == "python":
-            assert family.inputs
-            ground = family.inputs(draw, drafted.question, drafted.parameters)
+            ground = inputs_of(drafted.question, drafted.parameters)
         ground, passing = self._grow(draw, drafted, ground)
         if passing is None:
             return "the gold fails, or it prints nothing and changes nothing"

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import itemgetter
 from pathlib import PurePosixPath
+from posixpath import basename
 from typing import Any
 
 from intercode.generate.draws import (
@@ -325,7 +326,7 @@ class Rows:
                 new += 1
             return new
         name = similar(draw, str(draw.choice((old, old, draw.choice(used)))))
-        ends = [end for end in _range_ends(near) if end.islower()]
+        ends = [*filter(str.islower, _range_ends(near))]
         if ends and draw.random() < 0.5:
             name = draw.choice(ends) + name.lower()
         if name in used:
@@ -640,7 +641,7 @@ def grow_files(draw: Draw, files: Mapping[str, Any], near: Texts, known: Texts) 
     if not paths:
         return dict(files)
     words = {*known}
-    named = [path for path in paths if path.rpartition("/")[2] in words]
+    named = [path for path in paths if basename(path) in words]
     path = _usually(draw, named or _with_most(paths, words), paths)
     extreme = _EXTREME
     if "head" in known:

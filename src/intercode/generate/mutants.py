@@ -41,11 +41,6 @@ def _both_ways(pairs: Mapping[Item, Item]) -> dict[Item, Item]:
 _OTHER = _both_ways({"<": "<=", ">": ">=", "-lt": "-le", "-gt": "-ge"})
 
 
-def _replaced(match: re.Match[str], new: str) -> str:
-    """Return the whole text with other words in place of the match."""
-    return match.string[: match.start()] + new + match.string[match.end() :]
-
-
 def _compared(match: re.Match[str]) -> str:
     return _OTHER[match[0]]
 
@@ -77,7 +72,7 @@ def _edited(gold: str, *tables: str) -> Iterator[str]:
             change = _CHANGES.get(replacement)
             for match in re.finditer(pattern, gold):
                 new = change(match) if change else match.expand(replacement)
-                yield _replaced(match, new)
+                yield gold[: match.start()] + new + gold[match.end() :]
 
 
 # -- SQL -------------------------------------------------------------------------------------------
@@ -159,9 +154,10 @@ def _sql_changes(node: Any) -> Iterator[Any]:
 def _ordered_changes(node: Any, keys: Sequence[Any]) -> Iterator[Any]:
     up = bool(node.args.get("desc"))
     yield exp.Ordered(this=node.this.copy(), desc=not up, nulls_first=up)
-    if len(keys) > 1:
-        yield None
-    if len(keys) > 1 and node is keys[-1]:
+    if len(keys) == 1:
+        return
+    yield None
+    if node is keys[-1]:
         names = {key.name for key in node.parent.find_all(exp.Column)}
         for column in node.find_ancestor(exp.Select).expressions:
             if isinstance(column, exp.Column) and column.name not in names:

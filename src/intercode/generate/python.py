@@ -63,7 +63,7 @@ def _charge_rules(draw: Draw, name: str) -> Place:
     place.facts |= draw.values("python-records rules", {})
     names = ("first", "second", "paper")
     place.facts |= zip(names, draw.sample(range(15, 60), 3), strict=True)
-    listed = as_text(f"{town}: {fee}" for town, fee in fees.items())
+    listed = as_text(map("{}: {}".format, towns, fees.values()))
     ordinal = {2: "second", 3: "third"}[place.facts["nth"]]
     place.explain(draw, "python-records", listed=listed, ordinal=ordinal)
     return place
@@ -127,7 +127,7 @@ def _ticket(draw: Draw, facts: Parameters) -> str:
             return f"{facts['letter']}{digits}"
 
 
-def from_examples(draw: Draw, question: Question, parameters: Parameters) -> Inputs:
+def inputs_of(question: Question, parameters: Parameters) -> Inputs:
     """Return the inputs that a question has as examples; they grow as far as it allows."""
     examples = [eval(fill(text, parameters)) for text in question.examples]
     names = question.gold.partition("(")[2].partition(")")[0]
@@ -135,7 +135,7 @@ def from_examples(draw: Draw, question: Question, parameters: Parameters) -> Inp
     return Inputs(tuple(examples), allows)
 
 
-_family = partial(Family, env="python", inputs=from_examples, tasks_per_place=5)
+_family = partial(Family, env="python", tasks_per_place=5)
 FAMILIES = (
     _family("python-text", about="make and encode text", place=_writing_rules, draw=_writing),
     _family(

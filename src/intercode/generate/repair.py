@@ -148,7 +148,7 @@ def _parts(draw: Draw, place: Place) -> str:
                 mends.append(f"sed -i '1s/.*/{title}/' {path}.part")
             place.fix(f"{path}.{ending}", first + draw.text(draw.randint(2, 4)))
         draw.shuffle(parts)
-        place.fix(f"sets/{group}", as_text(f"{group}-{part}" for part in parts))
+        place.fix(f"sets/{group}", as_text(map(f"{group}-{{}}".format, parts)))
         place.facts["mends"][group] = mends
     return (
         "A part is a file NAME.part in parts, and begins with the line `= NAME`. If the name of a"

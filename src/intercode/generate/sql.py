@@ -37,7 +37,8 @@ def _plausible(row: Mapping[str, Any]) -> bool:
     numbers = of_type(int, row.values())
     back, home = row.get("back"), row.get("home_id")
     return (
-        all(0 <= number <= HIGHEST for number in numbers)
+        min(numbers) >= 0
+        and max(numbers) <= HIGHEST
         and (back is None or row["taken"] <= back <= row["taken"] + DAYS)
         and (home is None or home != row["away_id"])
     )
