@@ -16,13 +16,9 @@ from posixpath import basename
 from statistics import median_high
 from typing import Any
 
-from intercode.generate.draws import as_text, middle, of_type, read_toml, without
+from intercode.generate.draws import WORDS, as_text, middle, of_type, without
 from intercode.generate.families import Draw, Family, Parameters, Place
 from intercode.generate.ground import Archive, Compressed, Prose, Rows
-
-_WORDS = read_toml("words")
-ENDINGS = _WORDS["endings"].split()
-
 
 # -- bash-files ------------------------------------------------------------------------------------
 
@@ -71,7 +67,7 @@ def _note(draw: Draw, place: Place) -> Parameters:
 
 
 def _find_place(draw: Draw, name: str) -> Place:
-    site, endings = draw.home("yard", name), draw.sample(ENDINGS, 3)
+    site, endings = draw.home("yard", name), draw.sample(WORDS["endings"], 3)
     names = draw.nouns(6)
     place = Place(name, facts={"site": site, "endings": endings[:2]}, grows=[site])
     texts = [draw.text(count, names[3:]) for count in (1, 2, 3, 5, 8)]
@@ -181,9 +177,9 @@ def _logs_place(draw: Draw, name: str) -> Place:
     """Return a log whose clients and pages contain each other, as in a subnet and on a site."""
     site, nouns = draw.home("gate", name), draw.nouns(3)
     net = f"{draw.number(10, 200)}.{draw.randint(10, 99)}"
-    clients = [f"10.{net}.{host}" for host in draw.sample(range(2, 24), 3)]
-    clients += [f"{client}{draw.randint(0, 9)}" for client in clients]
-    clients += [f"1{client}" for client in clients[:3]]
+    usual = [f"10.{net}.{host}" for host in draw.sample(range(2, 24), 3)]
+    longer = [f"{client}{draw.randint(0, 9)}" for client in usual]
+    clients = [*usual, *longer, *map("1{}".format, usual)]
     pages = "/{0} /{1} /{2} /{0}/{1} /{1}s /{2}/{0} /{1}/{2} /{0}/{2}".format(*nouns).split()
     sizes = _numbers(draw, 10, 9, 9, 90, 90, 900, 900, 1200)
     times = _numbers(draw, 10, 9, 9, 90, 90, 120, 120)
@@ -215,12 +211,12 @@ def _logs_place(draw: Draw, name: str) -> Place:
     )
     path = f"{site}/access.log"
     place = Place(name, facts={"site": site, "path": path}, grows=[site])
-    place.data = {"clients": clients[:3], "pages": pages[:3], "statuses": log.column("status")}
+    place.data = {"clients": usual, "pages": pages[:3], "statuses": log.column("status")}
     place.data["sizes"] = middle(log.column("bytes"), 3)
     place.data["times"] = middle(log.column("milliseconds"), 3)
     place.write(path, log)
     robots, decoy = (f"{site}/{folder}.list" for folder in draw.folders(2))
-    place.fix(robots, as_text(draw.sample(clients[:3], 2)))
+    place.fix(robots, as_text(draw.sample(usual, 2)))
     place.fix(decoy, as_text(clients[3:7]))
     than, sign = draw.choice((("more than", ">"), ("at least", ">=")))
     slow, most = draw.limit(middle(times, 3)), draw.limit(middle(sizes, 3))
@@ -254,7 +250,7 @@ def _settings(draw: Draw, keys: list[str], low: int, high: int) -> Rows:
         lines.insert(draw.randrange(len(lines)), (f"# ask {person}", "", None, ""))
     columns = ("key", "equals", "value", "remark")
     closed = ["equals", "remark"]
-    return Rows(columns, tuple(lines), "key", closed, separator="", heading=False, allows=_is_line)
+    return Rows(columns, tuple(lines), "key", closed, separator="", allows=_is_line)
 
 
 def _is_line(line: Mapping[str, Any]) -> bool:
@@ -320,7 +316,8 @@ STATES = ["open", "paid", "sent", "late", "void"]
 
 
 def _filing_place(draw: Draw, name: str) -> Place:
-    site, topics, endings = draw.home("tray", name), draw.nouns(3), draw.sample(ENDINGS, 2)
+    site, topics = draw.home("tray", name), draw.nouns(3)
+    endings = draw.sample(WORDS["endings"], 2)
     homes = [f"{site}/{folder}" for folder in draw.folders(3)]
     place = Place(name, grows=[f"{site}/inbox"])
     states, paths = draw.sample(STATES, 3), dict[str, None]()
@@ -365,7 +362,8 @@ def _document(draw: Draw, place: Place) -> Parameters:
 
 
 def _archives_place(draw: Draw, name: str) -> Place:
-    site, endings, labels = draw.home("vault", name), draw.sample(ENDINGS, 2), draw.people(3)
+    site, endings = draw.home("vault", name), draw.sample(WORDS["endings"], 2)
+    labels = draw.people(3)
     topics, words, (inner, *nouns) = draw.nouns(3), draw.nouns(3), draw.nouns(4)
 
     def text() -> Prose:
@@ -417,13 +415,9 @@ def _member(draw: Draw, place: Place) -> Parameters:
 # -- bash-compare ----------------------------------------------------------------------------------
 
 
-_LONGER = _WORDS["longer_endings"].split()
-"""Endings of files that are endings without their first letter, too."""
-
-
 def _compare_place(draw: Draw, name: str) -> Place:
-    site, longer = draw.home("mirror", name), draw.choice(_LONGER)
-    ending = longer[1:]
+    site, longer = draw.home("mirror", name), draw.choice(WORDS["longer_endings"])
+    ending = longer[1:]  # an ending, too
     sides = [f"{site}/{folder}" for folder in draw.folders(2)]
     place = Place(name, facts={"site": site, "ending": ending, "sides": sides}, grows=[site])
     often = draw.nouns(4)

@@ -31,7 +31,7 @@ def word_lists(table: Mapping[str, Any]) -> dict[str, list[str]]:
     return {key: text.split() for key, text in table.items() if isinstance(text, str)}
 
 
-_WORDS = word_lists(read_toml("words"))
+WORDS = word_lists(read_toml("words"))
 _PHRASES = [
     "{} and {} have to be checked before the next {}.",
     "The {} of the {} was moved to another {}.",
@@ -85,7 +85,7 @@ class Draw(random.Random):
         self._kind = "real_" if real else ""
         self._words = {}
         for name in ("nouns", "people", "towns"):
-            self._words[name] = self.part(_WORDS[self._kind + name])
+            self._words[name] = self.part(WORDS[self._kind + name])
 
     def nouns(self, count: int) -> list[str]:
         """Return different words in lower case, in random order; likewise `people`, `towns`."""
@@ -139,7 +139,7 @@ class Draw(random.Random):
         """Return the path of a place: in the plain folder, or in one where people have such
         things."""
         if self.real:
-            plain = self.choice(_WORDS["real_roots"])
+            plain = self.choice(WORDS["real_roots"])
         return f"/{plain}/{name}"
 
     def part(self, items: Sequence[Item]) -> Sequence[Item]:
@@ -182,8 +182,8 @@ class Draw(random.Random):
 
     def sites(self) -> Iterator[str]:
         """Yield different names of places: over 16,000 for training, 4,000 for the test split."""
-        seconds = _WORDS[f"{self._kind}kinds"]
-        names = [*map("-".join, product(self.part(_WORDS[f"{self._kind}sites"]), seconds))]
+        seconds = WORDS[f"{self._kind}kinds"]
+        names = [*map("-".join, product(self.part(WORDS[f"{self._kind}sites"]), seconds))]
         yield from self.shuffled(names)
         for second, name in product(seconds, names):
             yield f"{name}-{second}"

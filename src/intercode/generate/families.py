@@ -189,10 +189,10 @@ class Family:
     """Questions about places of one kind, in the file `questions/NAME.toml`.
 
     `place` makes a place from a name; `draw` returns the parameters of one task that are not facts
-    of the place. A data folder has one place for every `tasks_per_place` tasks, of which at most one
-    has difficulty 3. A family with `ask` has no such file: it draws questions for a place, with so
-    many hops or steps, as `length` says; see `hops` and `composed.py`. Solutions use `programs`
-    that not every machine has.
+    of the place. A data folder has one place for every `tasks_per_place` tasks, of which at most
+    one has difficulty 3. A family with `ask` has no such file: it draws questions for a place,
+    with so many hops or steps, as `length` says; see `hops` and `composed.py`. Solutions use
+    `programs` that not every machine has.
     """
 
     name: str

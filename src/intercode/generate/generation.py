@@ -56,8 +56,6 @@ BATCH = 24
 """The number of units whose golds are executed at once."""
 BUDGET = {"bash": 14, "sql": 40, "python": 100}
 """The number of changes near its words that one mistake may survive."""
-TURNS = 1
-"""The number of turns in which a place still grows to suit all its tasks."""
 FIRST = {"bash": 6, "sql": 6, "python": 24}
 """The number of changes before any mistake is tried."""
 USUAL_HOPS = (2, 3, 4, 5)
@@ -143,8 +141,13 @@ class Work:
         """Return what `progress.jsonl` keeps."""
         tasks = []
         for drafted, answer in zip(self.drafts, self.answers, strict=True):
-            task = {"wanted": drafted.wanted, "answer": answer, "keys": sorted(drafted.keys)}
-            tasks.append({**task, "record": drafted.record})
+            task = {
+                "wanted": drafted.wanted,
+                "answer": answer,
+                "keys": sorted(drafted.keys),
+                "record": drafted.record,
+            }
+            tasks.append(task)
         return {"unit": self.unit.number, "tasks": tasks, "dropped": self.dropped}
 
 
@@ -329,14 +332,14 @@ class Generation:
         self._execute([*works.values()])
         with (self.folder / PROGRESS).open("a", encoding="utf-8") as progress:
             for unit in units:
-                if unit.number in works:
+                line = finished.pop(unit.number, None)
+                if line is None:
                     work = works[unit.number]
                     if work.drafts:
                         write_files(self.folder, work.place)
-                    finished[unit.number] = work.line()
-                    line = json.dumps(finished[unit.number], ensure_ascii=False)
-                    progress.write(f"{line}\n")
-                self._merge(unit.split, finished.pop(unit.number))
+                    line = work.line()
+                    progress.write(json.dumps(line, ensure_ascii=False) + "\n")
+                self._merge(unit.split, line)
 
     def _merge(self, split: Split, line: Mapping[str, Any]) -> None:
         """Keep the tasks of a unit except those that were drawn before or whose answer is too
@@ -346,7 +349,7 @@ class Generation:
         most = ceil(SHARE * self.plan.sizes[split])
         new = []
         for task in line["tasks"]:
-            record, answer, keys = task["record"], task["answer"], {*task["keys"]}
+            answer, keys = task["answer"], {*task["keys"]}
             wanted = self.by_label[task["wanted"]]
             if keys & self.seen:
                 self.dropped[wanted.kind]["drawn before"] += 1
@@ -358,7 +361,7 @@ class Generation:
                 self.kept[split, wanted] += 1
                 self.kinds[wanted.kind] += 1
                 number = len(self.tasks) + 1
-                self.tasks.append({"id": f"{self.plan.family.name}-{number}", **record})
+                self.tasks.append({"id": f"{self.plan.family.name}-{number}", **task["record"]})
                 new.append(json.dumps(self.tasks[-1], ensure_ascii=False) + "\n")
                 self.on_task()
         with (self.folder / TASKS).open("a", encoding="utf-8") as tasks:
@@ -384,8 +387,9 @@ class Generation:
         return work
 
     def _settle(self, draw: Draw, work: Work) -> None:
-        """Let the place grow until it suits all tasks at once; drop those that it never suits."""
-        for turn in range(TURNS + len(work.drafts) + 1):
+        """Let the place grow once more for each task, until it suits all at once; drop the tasks
+        that it never suits."""
+        for turn in range(len(work.drafts) + 2):
             for drafted in work.drafts[:]:
                 if drafted in work.suited:
                     continue
@@ -445,7 +449,7 @@ class Generation:
     ) -> tuple[Any, list[str] | None]:
         """Let the ground of a task grow, if it can, and return the mistakes that are still
         accepted. `settling` is the number of the turn in which a place has to suit all its
-        tasks."""
+        tasks: it grows in turn 0 only."""
         env = self.plan.family.env
         budget, first, neutral = BUDGET[env], FIRST[env], 0.0
         judge: Any = python_judge
@@ -456,13 +460,17 @@ class Generation:
             neutral = NEUTRAL  # in other languages, changes do not build on each other
         if settling >= 0:
             first = 0
-        if settling >= TURNS or (
-            isinstance(ground, Place) and not ground.tables and not ground.grows
-        ):
+        if settling > 0 or (isinstance(ground, Place) and not ground.tables and not ground.grows):
             budget = first = 0
-        gold, mistakes = drafted.gold, drafted.mistakes
         return grow(
-            draw, ground, gold, mistakes, judge, budget=budget, first=first, neutral=neutral
+            draw,
+            ground,
+            drafted.gold,
+            drafted.mistakes,
+            judge,
+            budget=budget,
+            first=first,
+            neutral=neutral,
         )
 
     def _trial(self) -> Trial:
@@ -504,9 +512,8 @@ class Generation:
     def _read_progress(self) -> dict[int, Any]:
         """Return the lines of the units that an interrupted generation merged."""
         path, begun = self.folder / PROGRESS, json.dumps(self.plan.facts)
-        text = ""
-        if present(path):
-            text = path.read_text("utf-8")
+        path.touch()
+        text = path.read_text("utf-8")
         whole = text[: text.rfind("\n") + 1] or f"{begun}\n"  # without an unfinished line
         try:
             first, *lines = map(json.loads, whole.splitlines())

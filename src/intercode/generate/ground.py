@@ -41,7 +41,6 @@ Cell = str | int | None
 
 _GROWTH = read_toml("growth")
 _PATTERNS = word_lists(_GROWTH)
-_MOVES: Mapping[str, Mapping[str, float]] = _GROWTH["moves"]
 _NAME = re.compile(r"[\w./-]+")
 _RANGE = re.compile(r"\w-\w")
 
@@ -89,7 +88,8 @@ def _usually(draw: Draw, preferred: Sequence[Item], items: Sequence[Item]) -> It
 
 def _move(draw: Draw, kind: str) -> str:
     """Return the name of a move of one kind; `growth.toml` has the probability of each."""
-    return draw.choices([*_MOVES[kind]], [*_MOVES[kind].values()])[0]
+    moves = _GROWTH["moves"][kind]
+    return str(draw.choices([*moves], [*moves.values()])[0])
 
 
 def _word_in(text: str, near: Texts, draw: Draw) -> str | None:
@@ -101,8 +101,6 @@ def _word_in(text: str, near: Texts, draw: Draw) -> str | None:
 
 class Prose(str):
     """Lines of text that can grow."""
-
-    __slots__ = ()
 
     def grown(self, draw: Draw, near: Texts, known: Texts) -> Prose:
         lines = self.splitlines()
@@ -160,8 +158,8 @@ class Rows:
 
     The values of the column `key`, if there is one, are all different. A column in `closed` only
     has values that it has now, and one in `refers` the ids of a table. `allows` says of a row, by
-    column, whether the world permits it. As text, rows are joined by `separator`, with the names of
-    the columns in the first line if `heading`.
+    column, whether the world permits it. As text, values are joined by `separator`, and the first
+    line has the names of the columns, unless the separator is empty.
     """
 
     columns: tuple[str, ...]
@@ -171,7 +169,6 @@ class Rows:
     refers: Mapping[str, str] = field(default_factory=dict)
     """The table in whose column `id` the values of a column are, by column."""
     separator: str = ","
-    heading: bool = True
     allows: Callable[[Mapping[str, Any]], bool] = lambda row: True
     spaces: bool = True
     """False if values have no spaces, as in the columns of a log."""
@@ -180,7 +177,7 @@ class Rows:
 
     def __str__(self) -> str:
         rows = self.rows
-        if self.heading:
+        if self.separator:
             rows = (self.columns, *rows)
         lines = []
         for row in rows:

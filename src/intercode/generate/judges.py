@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import lru_cache, partial
+from operator import itemgetter
 from types import CodeType
 from typing import Any
 
@@ -106,10 +107,8 @@ def fewer(inputs: Inputs, gold: str, mistakes: Texts) -> list[tuple[Any, ...]]:
     for earlier, number in sorted(order):
         numbers.append(number)
         different += earlier < 5
-    calls, wanted = [], []
-    for number in numbers:
-        calls.append(inputs.arguments[number])
-        wanted.append(right[number])
+    chosen = itemgetter(*numbers)
+    calls, wanted = chosen(inputs.arguments), chosen(right)
     needed = {*range(SHOWN + min(HIDDEN, different))}
     for mistake in mistakes:
         needed.add(_refuted_at(mistake, calls, wanted))

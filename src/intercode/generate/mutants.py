@@ -23,7 +23,6 @@ import ast
 import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -41,23 +40,19 @@ def _both_ways(pairs: Mapping[Item, Item]) -> dict[Item, Item]:
 _OTHER = _both_ways({"<": "<=", ">": ">=", "-lt": "-le", "-gt": "-ge"})
 
 
-def _compared(match: re.Match[str]) -> str:
-    return _OTHER[match[0]]
+_STEPS = {"@less": -1, "@more": 1}
 
 
-def _moved(match: re.Match[str], by: int) -> str:
-    """Return a number or a letter further on or back."""
+def _changed(match: re.Match[str], change: str) -> str:
+    """Return what takes the place of a match: another comparison, a number or a letter further on
+    or back, or a text with groups of the match."""
+    if change == "@compared":
+        return _OTHER[match[0]]
+    if change not in _STEPS:
+        return match.expand(change)
     if match[0].isalpha():
-        return chr(ord(match[0]) + by)
-    return str(int(match[0]) + by)
-
-
-_CHANGES: Mapping[str, Callable[[re.Match[str]], str]] = {
-    "@compared": _compared,
-    "@less": partial(_moved, by=-1),
-    "@more": partial(_moved, by=1),
-}
-"""The changes that `mistakes.toml` names."""
+        return chr(ord(match[0]) + _STEPS[change])
+    return str(int(match[0]) + _STEPS[change])
 
 
 def bash_mutants(gold: str, family: str = "") -> Iterator[str]:
@@ -68,11 +63,9 @@ def bash_mutants(gold: str, family: str = "") -> Iterator[str]:
 def _edited(gold: str, *tables: str) -> Iterator[str]:
     """Yield what the edits of some tables in `mistakes.toml` make of a gold, in one place each."""
     for table in tables:
-        for pattern, replacement in read_toml("mistakes").get(table, ()):
-            change = _CHANGES.get(replacement)
+        for pattern, change in read_toml("mistakes").get(table, ()):
             for match in re.finditer(pattern, gold):
-                new = change(match) if change else match.expand(replacement)
-                yield gold[: match.start()] + new + gold[match.end() :]
+                yield gold[: match.start()] + _changed(match, change) + gold[match.end() :]
 
 
 # -- SQL -------------------------------------------------------------------------------------------
@@ -88,8 +81,8 @@ _SHIFTED: Mapping[Any, Any] = _both_ways({exp.GT: exp.GTE, exp.LT: exp.LTE})
 
 def sql_mutants(gold: str, family: str = "") -> Iterator[str]:
     """Yield the mutants of a query, with the first mistakes of a family."""
-    yield from _edited(normal_sql(gold), "sql", family)
     tree = sqlglot.parse_one(gold, read="mysql")
+    yield from _edited(tree.sql(dialect="mysql"), "sql", family)
     for place, node in enumerate(tree.walk()):
         for change in _sql_changes(node):
             mutant = tree.copy()
@@ -212,9 +205,7 @@ def normal_python(source: str) -> str:
     return ast.unparse(ast.parse(source))
 
 
-_COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = _both_ways(
-    {ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.In: ast.NotIn}
-)
+_COMPARED: Mapping[Any, Any] = _both_ways({ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.In: ast.NotIn})
 _OPPOSITES: Mapping[Any, Any] = _both_ways({ast.And: ast.Or, ast.Add: ast.Sub})
 _ARGUMENT_CHANGES = ("{}[1:]", "{}[:-1]", "[*dict.fromkeys({})]")
 _CALLED = _both_ways({"min": "max", "ljust": "rjust", "any": "all", "startswith": "endswith"})
@@ -282,7 +273,7 @@ def _python_changes(node: ast.AST) -> Iterator[ast.AST]:
         case ast.IfExp():
             yield node.body
             yield node.orelse
-        case ast.comprehension(ifs=[_, *_]):
+        case ast.comprehension():
             yield from _without_each(node, "ifs")
         case ast.If(orelse=[]):
             yield _with(node, "test", ast.Constant(True))
@@ -309,11 +300,7 @@ def _python_changes(node: ast.AST) -> Iterator[ast.AST]:
                 yield _with(node, "args", [ast.Constant(" ")])
 
 
-MUTANTS: Mapping[str, Callable[[str, str], Iterator[str]]] = {
-    "bash": bash_mutants,
-    "sql": sql_mutants,
-    "python": python_mutants,
-}
+MUTANTS = {"bash": bash_mutants, "sql": sql_mutants, "python": python_mutants}
 """Takes a gold and the name of its family."""
 NORMAL: Mapping[str, Callable[[str], str]] = {
     "bash": str,
