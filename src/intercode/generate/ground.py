@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import itemgetter
 from pathlib import PurePosixPath
-from posixpath import basename
+from posixpath import basename, dirname
 from typing import Any
 
 from intercode.generate.draws import (
@@ -692,8 +692,8 @@ def _path_of_copy(draw: Draw, path: str, paths: Texts) -> str:
     """Return a path in another folder, whose name is the same or has the same ending."""
     folder, _, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
-    other = draw.choice(paths).rpartition("/")[0]
-    where = draw.choice(("", folder.rpartition("/")[0], f"{folder}/old", other, other))
+    other = dirname(draw.choice(paths))
+    where = draw.choice(("", dirname(folder), f"{folder}/old", other, other))
     new = draw.choice((name, f"{stem or 'new'}-{draw.randint(2, 99)}{dot}{ending}"))
     return f"{where}/{new}".lstrip("/")
 
@@ -728,7 +728,7 @@ def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -
     stem = stem or name
     near_words = [word for word in near if len(word) > 1]
     new = _name_near(draw, name, near_words, paths)
-    above, part = folder.rpartition("/")[0], _word_in(folder, near_words, draw)
+    above, part = dirname(folder), _word_in(folder, near_words, draw)
     usual = ["old", "archive", ".cache", "tmp", f"{name}.d", "later"]
     if "type" in known:
         usual[5] = new

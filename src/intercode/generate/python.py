@@ -30,7 +30,7 @@ def _writing_rules(draw: Draw, name: str) -> Place:
     first = draw.randint(2, beat)
     place = Place(name, facts={"site": site, "alphabet": alphabet, "weights": weights})
     place.facts |= {"modulus": modulus, "signs": signs, "beat": beat, "first": first}
-    words = {"weight": weights[0], "weight2": weights[1], "weight3": weights[2]}
+    words = dict(zip(("weight", "weight2", "weight3"), weights, strict=True))
     stressed = {"second": first + beat, "third": first + 2 * beat}
     place.explain(draw, "python-text", letters=LETTERS, **words, **stressed)
     return place
