@@ -35,7 +35,7 @@ from intercode.generate.draws import Draw, Split, among
 from intercode.generate.families import Ask, Family, Place, Question, with_placeholders
 from intercode.generate.grower import NEUTRAL, grow
 from intercode.generate.judges import SHOWN, bash_judge, fewer, python_judge, sql_judge, write_tests
-from intercode.generate.ladder import KNOWN, NEW_FAMILY, NEW_KIND, SHARES, rungs
+from intercode.generate.ladder import KNOWN, NEW_FAMILY, SHARES, rungs
 from intercode.generate.python import inputs_of
 from intercode.generate.trial import Trial
 from intercode.reading import present
@@ -161,10 +161,7 @@ def share_out(plan: Plan, split: Split, beyond: Family | None) -> list[Wanted]:
     for question in plan.able(plan.family):
         if plan.kinds and question.kind not in plan.kinds:
             continue
-        able = [NEW_KIND]
-        if not question.held_out:
-            able = [*rungs(question)]
-        for rung in able:
+        for rung in rungs(question):
             by_rung[rung].append(Wanted(question, rung))
     if beyond:
         for question in plan.able(beyond):

@@ -208,7 +208,12 @@ def normal_python(source: str) -> str:
 _COMPARED: Mapping[Any, Any] = _both_ways({ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.In: ast.NotIn})
 _OPPOSITES: Mapping[Any, Any] = _both_ways({ast.And: ast.Or, ast.Add: ast.Sub})
 _ARGUMENT_CHANGES = ("{}[1:]", "{}[:-1]", "[*dict.fromkeys({})]")
-_CALLED = _both_ways({"min": "max", "ljust": "rjust", "any": "all", "startswith": "endswith"})
+_CALLED = {
+    **_both_ways({"min": "max", "ljust": "rjust", "any": "all", "startswith": "endswith"}),
+    "sorted": "list",
+    "set": "list",
+    "reversed": "list",
+}
 
 
 def python_mutants(gold: str, family: str = "") -> Iterator[str]:
@@ -282,8 +287,6 @@ def _python_changes(node: ast.AST) -> Iterator[ast.AST]:
                 yield _with(node, "func", ast.Name(_CALLED[name]))
             if name in ("sum", "len") and "set(" not in ast.unparse(node):  # equal items once
                 yield _expression(f"{name}(set({ast.unparse(node.args[0])}))")
-            if name in ("sorted", "set", "reversed"):
-                yield _with(node, "func", ast.Name("list"))
             if any(word.arg in ("reverse", "key") for word in node.keywords):
                 yield _with(node, "keywords", [])
         case ast.Call(func=ast.Attribute(attr=name) as method):
