@@ -42,7 +42,7 @@ from measuring.rows import Row, command, finish
 
 from intercode.agents import nearest, retrieval
 from intercode.envs import prepare
-from intercode.generate import FAMILIES, accepts, generate
+from intercode.generate import FAMILIES, generate
 from intercode.runner.run import evaluate, select
 from intercode.types import Task
 from intercode.validate.check import check
@@ -130,6 +130,13 @@ def rows(
             key = f"{extra['split']}, {level}", extra[level]
             tally.played[key] += 1
             tally.solved[key] += episode.success
+
+
+def accepts(env: Any, task: Any, solution: str) -> bool:
+    """Play an episode that executes the solution, and return whether it succeeds."""
+    env.reset(options={"task": task.id})
+    env.step(solution)
+    return bool(env.step("submit")[4]["score"].success)
 
 
 def overall(tally: Tally) -> Iterator[Row]:

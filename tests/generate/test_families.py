@@ -22,6 +22,7 @@ from intercode.errors import UsageError
 from intercode.generate import FAMILIES, generate
 from intercode.generate.drafts import Wanted, draft
 from intercode.generate.families import FORMS, Draw, Split
+from intercode.generate.python import inputs_of
 from intercode.runner.run import evaluate, select
 from intercode.validate.check import check
 
@@ -137,14 +138,13 @@ def test_a_task_of_difficulty_3_has_a_place_of_its_own_and_some_show_the_rule(
 @pytest.mark.parametrize("name", ["python-text", "python-records", "python-parsing"])
 def test_a_function_takes_the_examples_of_its_question(name: str) -> None:
     family = FAMILIES[name]
-    assert family.inputs
     for split in get_args(Split):
         for number in range(6):
             draw = Draw(f"{name} {number}", split, real=number % 2 == 0)
             place = family.place(draw, "one")
             for question in family.questions:
                 parameters = draft(draw, family, place, Wanted(question), 0).parameters
-                inputs = family.inputs(draw, question, parameters)
+                inputs = inputs_of(question, parameters)
                 assert len(inputs.arguments) > 3
                 refused = [each for each in inputs.arguments if not inputs.allows(*each)]
                 assert not refused, question.kind

@@ -23,7 +23,7 @@ VISITS = Rows(
     ("id", "person_id", "day", "state"),
     tuple((number, 1 + number % 8, number, "ok") for number in range(1, 9)),
     key="id",
-    closed=frozenset({"state"}),
+    closed=["state"],
     refers={"person_id": "person"},
 )
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -39,9 +39,8 @@ from intercode.errors import UsageError, did_you_mean
 from intercode.generate import bash, composed, hops, python, repair, sql
 from intercode.generate.draws import Split
 from intercode.generate.families import Family, Question
-from intercode.generate.generation import CARD, PROGRESS, Generation, Plan, yields
+from intercode.generate.generation import CARD, PROGRESS, Generation, Plan
 from intercode.reading import present
-from intercode.types import Score
 
 FAMILIES: Mapping[str, Family] = {
     family.name: family
@@ -60,35 +59,6 @@ RENAMED = {"bash-composed": "bash-questions", "sql-composed": "sql-questions"}
 _USUAL_STEPS = 4
 
 
-@dataclass(frozen=True)
-class Generated:
-    """The number of tasks by split, and by rung of the test split's ladder (`ladder.py`); by kind
-    those kept and the drafts dropped, with the reasons why."""
-
-    splits: Mapping[str, int]
-    rungs: Mapping[str, int]
-    kept: Mapping[str, int]
-    dropped: Mapping[str, Mapping[str, int]]
-
-    def yields(self) -> dict[str, float]:
-        """Return the part of the drafts that was kept, by kind."""
-        return yields(self.kept, self.dropped)
-
-    def unrefuted(self) -> dict[str, str]:
-        """Return by kind the mistake that places accepted most often after they grew, where that
-        was the fate of most drafts: it may mean what the gold means."""
-        passed = {}
-        for kind, reasons in self.dropped.items():
-            passing = {text: count for text, count in reasons.items() if text.startswith(_PASSES)}
-            if sum(passing.values()) > self.kept.get(kind, 0):
-                most = max(passing, key=passing.__getitem__)
-                passed[kind] = most.removeprefix(_PASSES)
-        return passed
-
-
-_PASSES = "this passes too: "
-
-
 def generate(
     name: str,
     *,
@@ -104,9 +74,9 @@ def generate(
     resume: bool = False,
     workers: int | None = None,
     on_task: Callable[[], object] = lambda: None,
-) -> Generated:
-    """Write `n` tasks of the family `name` into the new folder `out`, and return what was kept and
-    dropped.
+) -> Generation:
+    """Write `n` tasks of the family `name` into the new folder `out`, and return the finished
+    generation, which counts what was kept and dropped.
 
     Solutions are executed in `workers` sandboxes at once (None: one for each processor), which
     changes no byte. A tenth of the test split are tasks of another family of the same environment,
@@ -152,7 +122,7 @@ def generate(
     workers = workers or len(os.sched_getaffinity(0))
     generation = Generation(plan, out, workers, on_task, _beyond(family))
     generation.run()
-    return Generated(generation.splits, generation.rungs, generation.kinds, generation.dropped)
+    return generation
 
 
 def _require_new(out: Path, resume: bool) -> None:
@@ -223,11 +193,3 @@ def _beyond(family: Family) -> Family | None:
         return None
     alike = [other for other in FAMILIES.values() if other.env == family.env and other.questions]
     return alike[(alike.index(family) + 1) % len(alike)]
-
-
-def accepts(env: object, task: object, solution: str) -> bool:
-    """Play an episode that executes the solution, and return whether it succeeds."""
-    env.reset(options={"task": task.id})  # type: ignore[attr-defined]
-    env.step(solution)  # type: ignore[attr-defined]
-    score: Score = env.step("submit")[4]["score"]  # type: ignore[attr-defined]
-    return score.success

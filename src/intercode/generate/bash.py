@@ -12,17 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
+from posixpath import basename
 from statistics import median_high
 from typing import Any
 
-from intercode.generate.draws import as_text, middle, read_toml
+from intercode.generate.draws import WORDS, as_text, middle, of_type, without
 from intercode.generate.families import Draw, Family, Parameters, Place
 from intercode.generate.ground import Archive, Compressed, Prose, Rows
-
-_WORDS = read_toml("words")
-ENDINGS = _WORDS["endings"].split()
-
 
 # -- bash-files ------------------------------------------------------------------------------------
 
@@ -32,8 +28,8 @@ def _files_place(draw: Draw, name: str) -> Place:
     begin with the line `top` and end with the line `last`."""
     site, (top, last, *loud) = draw.home("desk", name), draw.nouns(5)
     place = Place(name, grows=[f"{site}/notes"])
-    texts = {}
-    for topic in draw.nouns(5):
+    texts, topics = {}, draw.nouns(5)
+    for topic in topics:
         count = draw.number(16, 60)
         lines = [draw.line(loud) for _ in range(count)]
         for start in sorted(draw.sample(range(3, count, 5), 2), reverse=True):
@@ -46,9 +42,7 @@ def _files_place(draw: Draw, name: str) -> Place:
     place.facts = {"site": site, "texts": texts, "owners": owners, "loud": loud}
     place.facts |= {"top": top, "last": last}
     least, void = draw.randint(3, 6), draw.choice(loud)
-    owned = ""
-    for owner, path in zip(owners, texts, strict=True):
-        owned += f"The note of {owner} is notes/{path.rpartition('/')[2]}.\n"
+    owned = as_text(map("The note of {} is notes/{}.txt.".format, owners, topics))
     place.explain(draw, "bash-files", least=least, word=void, owned=owned)
     return place
 
@@ -61,8 +55,7 @@ def _note(draw: Draw, place: Place) -> Parameters:
         "path": path,
         "line": draw.randint(5, length // 2),
         "half": draw.randint(length // 2, length - 4),
-        "rank": draw.randint(3, 9),
-        "word": draw.choice(facts["loud"]),
+        **draw.values("bash-files", facts),
         "new": draw.folders(1)[0],
         "owner": facts["owners"][owner],
         "owned": paths[owner],
@@ -74,15 +67,13 @@ def _note(draw: Draw, place: Place) -> Parameters:
 
 
 def _find_place(draw: Draw, name: str) -> Place:
-    site, endings = draw.home("yard", name), draw.sample(ENDINGS, 3)
+    site, endings = draw.home("yard", name), draw.sample(WORDS["endings"], 3)
     names = draw.nouns(6)
-    place = Place(name, facts={"site": site, "endings": endings[:2], "names": names}, grows=[site])
+    place = Place(name, facts={"site": site, "endings": endings[:2]}, grows=[site])
     texts = [draw.text(count, names[3:]) for count in (1, 2, 3, 5, 8)]
     folders = ",{0}/,{0}/{1}/,{0}/{1}/{2}/,{1}/,{1}/{0}/,{2}/".format(*names).split(",")
     few = draw.randint(2, 3)
-    counts = [few + 1]
-    for _ in folders[1:]:
-        counts.append(draw.randint(1, few + 2))
+    counts = [few + 1, *(draw.randint(1, few + 2) for _ in folders[1:])]
     for number, folder in enumerate(draw.sample(folders, sum(counts), counts=counts)):
         text, ending = draw.choice(texts), draw.choice(endings)
         file = f"{names[number % 6]}-{draw.randint(2, 99)}.{ending}"
@@ -91,22 +82,15 @@ def _find_place(draw: Draw, name: str) -> Place:
     limit = draw.limit(middle(sizes, 3))
     words = {"ending": endings[0], "one": names[0], "two": names[1]}
     place.explain(draw, "bash-find", limit=limit, below=limit - 1, **words)
-    place.facts |= {"sizes": sizes, "few": few + draw.randint(0, 1)}
+    place.facts["few"] = few + draw.randint(0, 1)
+    place.data = {"sizes": middle(sizes, 3), "names": names, "loud": names[3:], "quiet": names[:3]}
     return place
 
 
 def _search(draw: Draw, place: Place) -> Parameters:
     ending, second = draw.sample(place.facts["endings"], 2)
-    names = place.facts["names"]
-    return {
-        "size": draw.limit(middle(place.facts["sizes"], 3)),
-        "ending": ending,
-        "second": second,
-        "start": draw.choice(names),
-        "word": draw.choice(names[3:]),
-        "letters": draw.choice(names[:3]),
-        "rank": draw.randint(2, 4),
-    }
+    values = draw.values("bash-find", place.data)
+    return {"ending": ending, "second": second, **values}
 
 
 # -- bash-tables -----------------------------------------------------------------------------------
@@ -127,38 +111,32 @@ def _tables_place(draw: Draw, name: str) -> Place:
     measures = draw.sample(range(10, 300), 8)
     codes = draw.sample(range(100, 1000), 6)
     suppliers = [*codes, *draw.choices(codes, (5, 5, 4, 3, 2, 2), k=26)]
+    pools: list[Sequence[Any]] = [depots, quantities, prices, measures, measures, measures]
     rows = list[tuple[Any, ...]]()
     for number, supplier in zip(draw.sample(range(10, 400), 32), suppliers, strict=True):
-        row = [
-            number,
-            f"{draw.choice(nouns)}-{draw.randint(10, 99)}",
-            draw.choice(depots),
-            draw.choice(quantities),
-            draw.choice(prices),
-            draw.choice(measures),
-            draw.choice(measures),
-            draw.choice(measures),
-            supplier,
-        ]
-        rows.append(tuple(row))
+        part = f"{draw.choice(nouns)}-{draw.randint(10, 99)}"
+        rows.append((number, part, *map(draw.choice, pools), supplier))
     parts = Rows(
         ("id", "name", "depot", "qty", "price", "a", "b", "c", "supplier"),
         tuple(rows),
         key="id",
-        closed=frozenset({"supplier"}),
+        closed=["supplier"],
         allows=_positive,
         spaces=False,
     )
     persons = [*people, *people, "-".join(people), "-".join(reversed(people))]
     owners = Rows(("code", "person"), tuple(zip(codes, persons, strict=True)))
     path = f"{site}/parts.csv"
-    place = Place(name, facts={"site": site, "path": path, "people": people}, grows=[site])
+    place = Place(name, facts={"site": site, "path": path}, grows=[site])
     place.write(path, parts)
     place.fix("suppliers.csv", owners)
     columns = dict(zip(MEASURES, draw.sample(range(6, 9), 3), strict=True))
     column = draw.choice((6, 7))
     amount = draw.limit(middle(measures, 3))
-    place.facts |= columns | {"rows": parts.rows}
+    place.facts |= columns
+    place.data = {"rows": parts.rows, "people": people}
+    for name in ("qty", "price"):
+        place.data[name] = middle(parts.column(name), 3)
     meanings = ""
     for measure, number in columns.items():
         meanings += f"In {path}, column {'abc'[number - 6]} is the {measure}.\n"
@@ -175,22 +153,18 @@ def _tables_place(draw: Draw, name: str) -> Place:
 
 
 def _positive(row: Mapping[str, Any]) -> bool:
-    return all(value > 0 for value in row.values() if isinstance(value, int))
+    return min(of_type(int, row.values())) > 0
 
 
 def _row(draw: Draw, place: Place) -> Parameters:
     facts, measure = place.facts, draw.choice(MEASURES)
-    rows = facts["rows"]
     return {
-        "id": draw.choice(rows)[0],
-        "depot": draw.choice(rows)[2],
-        "qty": draw.limit(middle(map(itemgetter(3), rows), 3)),
-        "price": draw.limit(middle(map(itemgetter(4), rows), 3)),
-        "few": draw.randint(2, 4),
-        "person": draw.choice(facts["people"]),
+        "id": draw.choice(place.data["rows"])[0],
+        "depot": draw.choice(place.data["rows"])[2],
+        **draw.values("bash-tables", place.data),
         "measure": measure,
         "column": facts[measure],
-        "other": draw.choice([facts[name] for name in MEASURES if name != measure]),
+        "other": facts[draw.choice(without(MEASURES, [measure]))],
     }
 
 
@@ -203,11 +177,9 @@ def _logs_place(draw: Draw, name: str) -> Place:
     """Return a log whose clients and pages contain each other, as in a subnet and on a site."""
     site, nouns = draw.home("gate", name), draw.nouns(3)
     net = f"{draw.number(10, 200)}.{draw.randint(10, 99)}"
-    clients = [f"10.{net}.{host}" for host in draw.sample(range(2, 24), 3)]
-    for client in clients[:3]:
-        clients.append(f"{client}{draw.randint(0, 9)}")
-    for client in clients[:3]:
-        clients.append(f"1{client}")
+    usual = [f"10.{net}.{host}" for host in draw.sample(range(2, 24), 3)]
+    longer = [f"{client}{draw.randint(0, 9)}" for client in usual]
+    clients = [*usual, *longer, *map("1{}".format, usual)]
     pages = "/{0} /{1} /{2} /{0}/{1} /{1}s /{2}/{0} /{1}/{2} /{0}/{2}".format(*nouns).split()
     sizes = _numbers(draw, 10, 9, 9, 90, 90, 900, 900, 1200)
     times = _numbers(draw, 10, 9, 9, 90, 90, 120, 120)
@@ -231,37 +203,31 @@ def _logs_place(draw: Draw, name: str) -> Place:
     log = Rows(
         ("time", "client", "page", "status", "bytes", "milliseconds"),
         tuple(rows),
-        closed=frozenset({"time", "client", "status"}),
+        closed=["time", "client", "status"],
         spaces=False,
         separator=" ",
         allows=_positive,
         sort="time",
     )
     path = f"{site}/access.log"
-    place = Place(name, facts={"site": site, "path": path, "requests": log.rows}, grows=[site])
-    place.facts |= {"clients": clients[:3], "pages": pages[:3]}
+    place = Place(name, facts={"site": site, "path": path}, grows=[site])
+    place.data = {"clients": usual, "pages": pages[:3], "statuses": log.column("status")}
+    place.data["sizes"] = middle(log.column("bytes"), 3)
+    place.data["times"] = middle(log.column("milliseconds"), 3)
     place.write(path, log)
     robots, decoy = (f"{site}/{folder}.list" for folder in draw.folders(2))
-    place.fix(robots, as_text(draw.sample(clients[:3], 2)))
+    place.fix(robots, as_text(draw.sample(usual, 2)))
     place.fix(decoy, as_text(clients[3:7]))
     than, sign = draw.choice((("more than", ">"), ("at least", ">=")))
     slow, most = draw.limit(middle(times, 3)), draw.limit(middle(sizes, 3))
     place.facts |= {"robots": robots, "decoy": decoy}
-    words = {"list": robots.rpartition("/")[2], "than": than, "sign": sign}
+    words = {"list": basename(robots), "than": than, "sign": sign}
     place.explain(draw, "bash-logs", slow=slow, most=most, **words)
     return place
 
 
 def _request(draw: Draw, place: Place) -> Parameters:
-    requests = place.facts["requests"]
-    return {
-        "client": draw.choice(place.facts["clients"]),
-        "page": draw.choice(place.facts["pages"]),
-        "status": draw.choice(requests)[3],
-        "bytes": draw.limit(middle(map(itemgetter(4), requests), 3)),
-        "milliseconds": draw.limit(middle(map(itemgetter(5), requests), 3)),
-        "count": draw.number(3, 30),
-    }
+    return draw.values("bash-logs", place.data)
 
 
 # -- bash-settings ---------------------------------------------------------------------------------
@@ -283,8 +249,8 @@ def _settings(draw: Draw, keys: list[str], low: int, high: int) -> Rows:
     for person in draw.people(2):
         lines.insert(draw.randrange(len(lines)), (f"# ask {person}", "", None, ""))
     columns = ("key", "equals", "value", "remark")
-    closed = frozenset({"equals", "remark"})
-    return Rows(columns, tuple(lines), "key", closed, separator="", heading=False, allows=_is_line)
+    closed = ["equals", "remark"]
+    return Rows(columns, tuple(lines), "key", closed, separator="", allows=_is_line)
 
 
 def _is_line(line: Mapping[str, Any]) -> bool:
@@ -308,9 +274,7 @@ def _settings_place(draw: Draw, name: str) -> Place:
     older = [f"{site}/old/{unit}.conf" for unit in units[:3]]
     for path in (*paths, f"{site}/.defaults.conf", *older):
         place.write(path, _settings(draw, keys, low, high))
-    meanings = ""
-    for key, meaning in zip(nouns, MEANINGS, strict=True):
-        meanings += f"{key} sets the {meaning}.\n"
+    meanings = as_text(map("{} sets the {}.".format, nouns, MEANINGS))
     place.explain(
         draw,
         "bash-settings",
@@ -337,10 +301,8 @@ def _setting(draw: Draw, place: Place) -> Parameters:
         "path": path,
         "other": other,
         "key": key,
-        "value": draw.number(100, 9000),
         "limit": median_high(values),
-        "step": draw.number(3, 80),
-        "new": draw.people(1)[0].lower(),
+        **draw.values("bash-settings", {}),
         "meaning": meaning,
         "meant": keys[MEANINGS.index(meaning)],
         "group": group,
@@ -354,7 +316,8 @@ STATES = ["open", "paid", "sent", "late", "void"]
 
 
 def _filing_place(draw: Draw, name: str) -> Place:
-    site, topics, endings = draw.home("tray", name), draw.nouns(3), draw.sample(ENDINGS, 2)
+    site, topics = draw.home("tray", name), draw.nouns(3)
+    endings = draw.sample(WORDS["endings"], 2)
     homes = [f"{site}/{folder}" for folder in draw.folders(3)]
     place = Place(name, grows=[f"{site}/inbox"])
     states, paths = draw.sample(STATES, 3), dict[str, None]()
@@ -371,9 +334,7 @@ def _filing_place(draw: Draw, name: str) -> Place:
         place.write(f"{home}/README", draw.text(1))
     place.facts = {"site": site, "topics": topics, "homes": homes, "endings": endings}
     place.facts |= {"paths": [*paths], "states": states}
-    belong = ""
-    for topic, home in zip(topics, homes, strict=True):
-        belong += f"Files whose names start with {topic}- belong in {home}.\n"
+    belong = as_text(map("Files whose names start with {}- belong in {}.".format, topics, homes))
     place.explain(draw, "bash-filing", belong=belong, state=states[0], second=states[1])
     return place
 
@@ -386,17 +347,14 @@ def _document(draw: Draw, place: Place) -> Parameters:
     number = draw.randrange(3)
     return {
         "path": path,
-        "file": path.rpartition("/")[2],
+        "file": basename(path),
         "other": other,
-        "second": other.rpartition("/")[2],
+        "second": basename(other),
         "topic": topics[number],
         "home": homes[number],
         "folder": homes[number - 1],
         "third": topics[number - 1],
-        "ending": draw.choice(facts["endings"]),
-        "state": draw.choice(facts["states"]),
-        "size": draw.limit(middle(sizes, 3)),
-        "new": draw.people(1)[0].lower(),
+        **draw.values("bash-filing", {**facts, "sizes": middle(sizes, 3)}),
     }
 
 
@@ -404,7 +362,8 @@ def _document(draw: Draw, place: Place) -> Parameters:
 
 
 def _archives_place(draw: Draw, name: str) -> Place:
-    site, endings, labels = draw.home("vault", name), draw.sample(ENDINGS, 2), draw.people(3)
+    site, endings = draw.home("vault", name), draw.sample(WORDS["endings"], 2)
+    labels = draw.people(3)
     topics, words, (inner, *nouns) = draw.nouns(3), draw.nouns(3), draw.nouns(4)
 
     def text() -> Prose:
@@ -431,9 +390,7 @@ def _archives_place(draw: Draw, name: str) -> Place:
     place.grows = [f"{site}/packs", f"{site}/logs"]
     place.facts |= {"packs": packs, "logs": logs, "topics": topics, "inner": inner}
     place.facts["draft"] = endings[0]
-    owned = ""
-    for label, topic in zip(labels, topics, strict=True):
-        owned += f"The archive of {label} is packs/{topic}.tar.gz.\n"
+    owned = as_text(map("The archive of {} is packs/{}.tar.gz.".format, labels, topics))
     place.explain(draw, "bash-archives", owned=owned)
     return place
 
@@ -451,23 +408,16 @@ def _member(draw: Draw, place: Place) -> Parameters:
         "sub": f"{topic}/{facts['inner']}",
         "member": member,
         "ending": member.rpartition(".")[2],
-        "zipped": draw.choice(facts["logs"]),
-        "word": draw.choice(facts["words"]),
-        "new": draw.people(1)[0].lower(),
-        "few": draw.randint(2, 3),
+        **draw.values("bash-archives", facts),
     }
 
 
 # -- bash-compare ----------------------------------------------------------------------------------
 
 
-_LONGER = _WORDS["longer_endings"].split()
-"""Endings of files that are endings without their first letter, too."""
-
-
 def _compare_place(draw: Draw, name: str) -> Place:
-    site, longer = draw.home("mirror", name), draw.choice(_LONGER)
-    ending = longer[1:]
+    site, longer = draw.home("mirror", name), draw.choice(WORDS["longer_endings"])
+    ending = longer[1:]  # an ending, too
     sides = [f"{site}/{folder}" for folder in draw.folders(2)]
     place = Place(name, facts={"site": site, "ending": ending, "sides": sides}, grows=[site])
     often = draw.nouns(4)

@@ -46,8 +46,7 @@ class Draft:
 
     @property
     def gold(self) -> str:
-        gold: str = self.record["gold"]
-        return gold
+        return str(self.record["gold"])
 
 
 def draft(draw: Draw, family: Family, place: Place, wanted: Wanted, asks: int) -> Draft:

@@ -31,7 +31,7 @@ def word_lists(table: Mapping[str, Any]) -> dict[str, list[str]]:
     return {key: text.split() for key, text in table.items() if isinstance(text, str)}
 
 
-_WORDS = word_lists(read_toml("words"))
+WORDS = word_lists(read_toml("words"))
 _PHRASES = [
     "{} and {} have to be checked before the next {}.",
     "The {} of the {} was moved to another {}.",
@@ -66,7 +66,7 @@ def of_type(kind: type[Item], values: Iterable[object]) -> list[Item]:
     return [value for value in values if isinstance(value, kind)]
 
 
-def middle(values: Iterable[int], part: int) -> list[int]:
+def middle(values: Iterable[Any], part: int) -> list[int]:
     """Return the values without the lowest and the highest third, fifth or other part."""
     ordered = sorted(values)
     cut = len(ordered) // part
@@ -85,7 +85,7 @@ class Draw(random.Random):
         self._kind = "real_" if real else ""
         self._words = {}
         for name in ("nouns", "people", "towns"):
-            self._words[name] = self.part(_WORDS[self._kind + name])
+            self._words[name] = self.part(WORDS[self._kind + name])
 
     def nouns(self, count: int) -> list[str]:
         """Return different words in lower case, in random order; likewise `people`, `towns`."""
@@ -93,6 +93,10 @@ class Draw(random.Random):
 
     def people(self, count: int) -> list[str]:
         return self.sample(self._words["people"], count)
+
+    def nickname(self) -> str:
+        """Return the name of a person in lower case."""
+        return self.people(1)[0].lower()
 
     def towns(self, count: int) -> list[str]:
         return self.sample(self._words["towns"], count)
@@ -121,11 +125,21 @@ class Draw(random.Random):
         """Return a text of so many lines, see `line`."""
         return as_text(self.line(often) for _ in range(count))
 
+    def values(self, name: str, pools: Mapping[str, Any]) -> Parameters:
+        """Return the values of a table in `draws.toml`, drawn in its order. Each text names a
+        method and its arguments: numbers, or lists that `pools` has."""
+        values: Parameters = {}
+        for key, text in read_toml("draws")[name].items():
+            method, *words = text.split()
+            arguments = [pools[word] if word in pools else int(word) for word in words]
+            values[key] = getattr(self, method)(*arguments)
+        return values
+
     def home(self, plain: str, name: str) -> str:
         """Return the path of a place: in the plain folder, or in one where people have such
         things."""
         if self.real:
-            plain = self.choice(_WORDS["real_roots"])
+            plain = self.choice(WORDS["real_roots"])
         return f"/{plain}/{name}"
 
     def part(self, items: Sequence[Item]) -> Sequence[Item]:
@@ -168,8 +182,8 @@ class Draw(random.Random):
 
     def sites(self) -> Iterator[str]:
         """Yield different names of places: over 16,000 for training, 4,000 for the test split."""
-        seconds = _WORDS[f"{self._kind}kinds"]
-        names = [*map("-".join, product(self.part(_WORDS[f"{self._kind}sites"]), seconds))]
+        seconds = WORDS[f"{self._kind}kinds"]
+        names = [*map("-".join, product(self.part(WORDS[f"{self._kind}sites"]), seconds))]
         yield from self.shuffled(names)
         for second, name in product(seconds, names):
             yield f"{name}-{second}"

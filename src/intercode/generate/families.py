@@ -22,7 +22,7 @@ from intercode.generate.draws import Draw as Draw
 from intercode.generate.draws import Parameters as Parameters
 from intercode.generate.draws import Split as Split
 from intercode.generate.draws import Texts, among, read_toml, without
-from intercode.generate.ground import Inputs, Rows, bytes_of, grow_files
+from intercode.generate.ground import Rows, bytes_of, grow_files
 from intercode.types import GoldRun
 
 
@@ -49,15 +49,14 @@ class Place:
     fixed: set[str] = field(default_factory=set)
     tables: dict[str, Rows] = field(default_factory=dict)
 
-    def write(self, path: str, content: Any, *, program: bool = False) -> None:
-        """Add a file of the tree; `path` is absolute, or below the site."""
-        name = self._name(path)
+    def write(self, path: str, content: Any, *, program: bool = False) -> str:
+        """Add a file of the tree; `path` is absolute, or below the site. Return its path from the
+        data folder."""
+        name = f"tree{join(self.facts.get('site', '/'), path)}"
         self.files[name] = content
         if program:
             self.programs.add(name)
-
-    def _name(self, path: str) -> str:
-        return f"tree{join(self.facts.get('site', '/'), path)}"
+        return name
 
     def link(self, path: str, target: str) -> None:
         """Add a symbolic link of the tree, which may lead nowhere; for `path` see `write`."""
@@ -82,15 +81,13 @@ class Place:
 
     def fix(self, path: str, content: Any, *, program: bool = False) -> None:
         """Add a file of the tree that does not change when the place grows."""
-        self.write(path, content, program=program)
-        self.fixed.add(self._name(path))
+        self.fixed.add(self.write(path, content, program=program))
 
     def grown(self, draw: Draw, near: Texts, known: Texts) -> Place:
         """Return a copy with one small change near some words, where the words `known` are."""
         if self.tables:
             return self._with_rows(draw, near, known)
-        words = " ".join(known)
-        named = [folder for folder in self.grows if folder in words]
+        named = among(self.grows, " ".join(known))
         folder = f"tree{draw.choice(named or self.grows)}/"
         inside = {}
         for path, content in self.files.items():
@@ -105,7 +102,7 @@ class Place:
     def _with_rows(self, draw: Draw, near: Texts, known: Texts) -> Place:
         tables = without(self.tables, self.fixed)
         candidates = among(tables, known) or tables
-        named = [name for name in tables if {*self.tables[name].columns} & {*near}]
+        named = [name for name in tables if among(self.tables[name].columns, near)]
         if named and draw.random() < 0.6:
             candidates = named
         name = draw.choice(candidates)
@@ -192,11 +189,10 @@ class Family:
     """Questions about places of one kind, in the file `questions/NAME.toml`.
 
     `place` makes a place from a name; `draw` returns the parameters of one task that are not facts
-    of the place. `inputs` returns the first inputs of a Python task's tests from its question and
-    parameters. A data folder has one place for every `tasks_per_place` tasks, of which at most one
-    has difficulty 3. A family with `ask` has no such file: it draws questions for a place, with so
-    many hops or steps, as `length` says; see `hops` and `composed.py`. Solutions use `programs`
-    that not every machine has.
+    of the place. A data folder has one place for every `tasks_per_place` tasks, of which at most
+    one has difficulty 3. A family with `ask` has no such file: it draws questions for a place,
+    with so many hops or steps, as `length` says; see `hops` and `composed.py`. Solutions use
+    `programs` that not every machine has.
     """
 
     name: str
@@ -204,7 +200,6 @@ class Family:
     about: str
     place: Callable[[Draw, str], Place] = lambda draw, name: Place(name)
     draw: Callable[[Draw, Place], Parameters] = lambda draw, place: {}
-    inputs: Callable[[Draw, Question, Parameters], Inputs] | None = None
     tasks_per_place: int = 4
     ask: Ask | None = None
     length: Literal["", "hops", "steps"] = ""

@@ -25,7 +25,7 @@ from itertools import cycle, islice
 from math import ceil
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
-from typing import Any, get_args
+from typing import Any
 
 from intercode import __version__
 from intercode.envs import prepare
@@ -35,7 +35,8 @@ from intercode.generate.draws import Draw, Split, among
 from intercode.generate.families import Ask, Family, Place, Question, with_placeholders
 from intercode.generate.grower import NEUTRAL, grow
 from intercode.generate.judges import SHOWN, bash_judge, fewer, python_judge, sql_judge, write_tests
-from intercode.generate.ladder import KNOWN, NEW_FAMILY, NEW_KIND, SHARES, rungs
+from intercode.generate.ladder import KNOWN, NEW_FAMILY, SHARES, rungs
+from intercode.generate.python import inputs_of
 from intercode.generate.trial import Trial
 from intercode.reading import present
 from intercode.types import GoldRun
@@ -55,12 +56,11 @@ BATCH = 24
 """The number of units whose golds are executed at once."""
 BUDGET = {"bash": 14, "sql": 40, "python": 100}
 """The number of changes near its words that one mistake may survive."""
-TURNS = 1
-"""The number of turns in which a place still grows to suit all its tasks."""
 FIRST = {"bash": 6, "sql": 6, "python": 24}
 """The number of changes before any mistake is tried."""
 USUAL_HOPS = (2, 3, 4, 5)
 PROGRESS, CARD, TASKS = "progress.jsonl", "card.json", "tasks.jsonl"
+_PASSES = "this passes too: "
 _GOLD_TRIES = 3
 """The number of times that a gold may run out of time, on a busy machine."""
 
@@ -81,11 +81,8 @@ class Plan:
 
     @property
     def facts(self) -> dict[str, Any]:
-        facts = {"family": self.family.name, "n": self.n, "seed": self.seed}
-        for name in ("asks", "steps", "hops", "kinds", "split", "difficulty"):
-            if value := getattr(self, name):
-                facts[name] = value
-        return facts
+        facts = {**vars(self), "family": self.family.name}
+        return {name: value for name, value in facts.items() if value or name == "seed"}
 
     @property
     def sizes(self) -> dict[Split, int]:
@@ -144,8 +141,13 @@ class Work:
         """Return what `progress.jsonl` keeps."""
         tasks = []
         for drafted, answer in zip(self.drafts, self.answers, strict=True):
-            task = {"wanted": drafted.wanted, "answer": answer, "keys": sorted(drafted.keys)}
-            tasks.append(task | {"record": drafted.record})
+            task = {
+                "wanted": drafted.wanted,
+                "answer": answer,
+                "keys": sorted(drafted.keys),
+                "record": drafted.record,
+            }
+            tasks.append(task)
         return {"unit": self.unit.number, "tasks": tasks, "dropped": self.dropped}
 
 
@@ -159,10 +161,7 @@ def share_out(plan: Plan, split: Split, beyond: Family | None) -> list[Wanted]:
     for question in plan.able(plan.family):
         if plan.kinds and question.kind not in plan.kinds:
             continue
-        able = [NEW_KIND]
-        if not question.held_out:
-            able = [*rungs(question)]
-        for rung in able:
+        for rung in rungs(question):
             by_rung[rung].append(Wanted(question, rung))
     if beyond:
         for question in plan.able(beyond):
@@ -192,18 +191,18 @@ class Generation:
     ) -> None:
         self.plan, self.folder, self.workers = plan, folder, workers
         self.on_task, self.beyond = on_task, beyond
-        self.names = {}
-        for split in get_args(Split):
-            for unit in (0, 1):
-                self.names[split, unit] = plan.draw(unit, split).sites()
+        self.names: dict[Split, list[list[str]]] = {}
+        """The names of places that are left, by split: real ones, and made-up ones."""
         self.wanted = Counter[Key]()
+        self.by_label: dict[str, Wanted] = {}
         for split in plan.sizes:
+            self.names[split] = [[*plan.draw(unit, split).sites()][::-1] for unit in (0, 1)]
             for wanted in share_out(plan, split, beyond):
                 self.wanted[split, wanted] += 1
+                self.by_label[wanted.label] = wanted
         self.units = 0
         self.tasks = list[Record]()
-        self.kept = Counter[tuple[str, str]]()
-        """The number of tasks by split and label of what was wanted."""
+        self.kept = Counter[Key]()
         self.exhausted = set[Key]()
         self.kinds = Counter[str]()
         self.answers = defaultdict[str, Counter[str]](Counter)
@@ -217,30 +216,49 @@ class Generation:
         finished = self._read_progress()
         fruitless = Counter[Key]()
         with self._stack, ThreadPoolExecutor(self.workers) as pool:
-            while missing := self._missing():
+            while missing := self.wanted - self.kept:
                 units = list(self._units(missing))
                 for start in range(0, len(units), BATCH):
                     self._work_on(units[start : start + BATCH], pool, finished)
-                still = self._missing()
-                for (split, wanted), count in missing.items():
-                    key = split, wanted
+                still = self.wanted - self.kept
+                for key, count in missing.items():
                     fruitless[key] += 1
-                    if still.get(key) != count:
+                    if still[key] != count:
                         fruitless[key] = 0
-                    none = not self.kept[split, wanted.label]
-                    if fruitless[key] == PATIENCE or (
-                        none and self.dropped[wanted.kind].total() >= TRIES
-                    ):
-                        self._share_again(split, wanted)
+                    tries = self.dropped[key[1].kind].total()
+                    if fruitless[key] == PATIENCE or (tries >= TRIES and not self.kept[key]):
+                        self._share_again(key)
         self._finish()
 
     @property
     def splits(self) -> Counter[str]:
+        """Return the number of tasks by split."""
         return Counter(map(itemgetter("split"), self.tasks))
 
     @property
     def rungs(self) -> Counter[str]:
+        """Return the number of test tasks by rung of the ladder (`ladder.py`)."""
         return Counter(task["rung"] for task in self.tasks if "rung" in task)
+
+    def yields(self) -> dict[str, float]:
+        """Return the part of the drafts that became tasks, by kind."""
+        parts = {}
+        for kind, count in sorted(self.kinds.items()):
+            parts[kind] = round(count / (count + self.dropped[kind].total()), 3)
+        return parts
+
+    def unrefuted(self) -> dict[str, str]:
+        """Return by kind the mistake that places accepted most often after they grew, where that
+        was the fate of most drafts: it may mean what the gold means."""
+        passed = {}
+        for kind, reasons in self.dropped.items():
+            passing = Counter[str]()
+            for reason, count in reasons.items():
+                if reason.startswith(_PASSES):
+                    passing[reason.removeprefix(_PASSES)] = count
+            if passing.total() > self.kinds[kind]:
+                passed[kind] = passing.most_common(1)[0][0]
+        return passed
 
     # -- rounds ------------------------------------------------------------------------------------
 
@@ -252,31 +270,21 @@ class Generation:
                 if where == split and _is_hard(wanted):
                     hard += count
             places = max(hard, size // self.plan.family.tasks_per_place)
-            names = 0
-            for unit in (0, 1):
-                names += len([*self.plan.draw(unit, split).sites()])
+            names = sum(map(len, self.names[split]))
             if places > names:
                 raise UsageError(
                     f"{self.plan.n} tasks need {places} places, and there are {names} names; "
                     "give a smaller n"
                 )
 
-    def _missing(self) -> dict[Key, int]:
-        missing = {}
-        for (split, wanted), count in self.wanted.items():
-            count -= self.kept[split, wanted.label]
-            if count > 0:
-                missing[split, wanted] = count
-        return missing
-
-    def _share_again(self, split: Split, exhausted: Wanted) -> None:
+    def _share_again(self, key: Key) -> None:
         """Give the missing tasks of a kind to the other kinds of its rung, or else to all others.
 
         Raises `UsageError` if no other kind has tasks.
         """
-        key = split, exhausted
-        missing = self.wanted[key] - self.kept[split, exhausted.label]
-        self.wanted[key] -= missing
+        split, exhausted = key
+        missing = self.wanted[key] - self.kept[key]
+        self.wanted[key] = self.kept[key]
         self.exhausted.add(key)
         heirs, nearest = list[Key](), list[Key]()
         for other in self.wanted:
@@ -294,7 +302,7 @@ class Generation:
         for heir in islice(cycle(nearest or heirs), missing):
             self.wanted[heir] += 1
 
-    def _units(self, missing: Mapping[Key, int]) -> Iterator[Unit]:
+    def _units(self, missing: Counter[Key]) -> Iterator[Unit]:
         """Yield units for what is missing."""
         for split in self.plan.sizes:
             for family in (self.plan.family, self.beyond):
@@ -305,10 +313,10 @@ class Generation:
                         waiting[wanted] = count
                 while family and (kinds := _take(waiting, family.tasks_per_place)):
                     self.units += 1
-                    site = next(self.names[split, self.units % 2], None)
-                    if site is None:
+                    names = self.names[split][self.units % 2]
+                    if not names:
                         raise UsageError("there are no more names of places; give a smaller n")
-                    yield Unit(self.units, split, site, family, kinds)
+                    yield Unit(self.units, split, names.pop(), family, kinds)
 
     def _work_on(
         self, units: Sequence[Unit], pool: ThreadPoolExecutor, finished: dict[int, Any]
@@ -321,14 +329,14 @@ class Generation:
         self._execute([*works.values()])
         with (self.folder / PROGRESS).open("a", encoding="utf-8") as progress:
             for unit in units:
-                if unit.number in works:
+                line = finished.pop(unit.number, None)
+                if line is None:
                     work = works[unit.number]
                     if work.drafts:
                         write_files(self.folder, work.place)
-                    finished[unit.number] = work.line()
-                    line = json.dumps(finished[unit.number], ensure_ascii=False)
-                    progress.write(f"{line}\n")
-                self._merge(unit.split, finished.pop(unit.number))
+                    line = work.line()
+                    progress.write(json.dumps(line, ensure_ascii=False) + "\n")
+                self._merge(unit.split, line)
 
     def _merge(self, split: Split, line: Mapping[str, Any]) -> None:
         """Keep the tasks of a unit except those that were drawn before or whose answer is too
@@ -338,19 +346,19 @@ class Generation:
         most = ceil(SHARE * self.plan.sizes[split])
         new = []
         for task in line["tasks"]:
-            record, answer, keys = task["record"], task["answer"], {*task["keys"]}
-            kind = task["wanted"].partition(" ")[0]
+            answer, keys = task["answer"], {*task["keys"]}
+            wanted = self.by_label[task["wanted"]]
             if keys & self.seen:
-                self.dropped[kind]["drawn before"] += 1
+                self.dropped[wanted.kind]["drawn before"] += 1
             elif self.answers[split][answer] >= most:
-                self.dropped[kind]["a frequent answer"] += 1
+                self.dropped[wanted.kind]["a frequent answer"] += 1
             else:
                 self.seen |= keys
                 self.answers[split][answer] += 1
-                self.kept[split, task["wanted"]] += 1
-                self.kinds[kind] += 1
+                self.kept[split, wanted] += 1
+                self.kinds[wanted.kind] += 1
                 number = len(self.tasks) + 1
-                self.tasks.append({"id": f"{self.plan.family.name}-{number}", **record})
+                self.tasks.append({"id": f"{self.plan.family.name}-{number}", **task["record"]})
                 new.append(json.dumps(self.tasks[-1], ensure_ascii=False) + "\n")
                 self.on_task()
         with (self.folder / TASKS).open("a", encoding="utf-8") as tasks:
@@ -376,8 +384,9 @@ class Generation:
         return work
 
     def _settle(self, draw: Draw, work: Work) -> None:
-        """Let the place grow until it suits all tasks at once; drop those that it never suits."""
-        for turn in range(TURNS + len(work.drafts) + 1):
+        """Let the place grow once more for each task, until it suits all at once; drop the tasks
+        that it never suits."""
+        for turn in range(len(work.drafts) + 2):
             for drafted in work.drafts[:]:
                 if drafted in work.suited:
                     continue
@@ -414,13 +423,12 @@ class Generation:
                 return "drawn before"
         ground: Any = work.place
         if family.env == "python":
-            assert family.inputs
-            ground = family.inputs(draw, drafted.question, drafted.parameters)
+            ground = inputs_of(drafted.question, drafted.parameters)
         ground, passing = self._grow(draw, drafted, ground)
         if passing is None:
             return "the gold fails, or it prints nothing and changes nothing"
         if passing:
-            return with_placeholders(f"this passes too: {passing[0]}", drafted.parameters)
+            return with_placeholders(_PASSES + passing[0], drafted.parameters)
         if isinstance(ground, Place):
             work.suit(drafted, ground)
         else:
@@ -438,7 +446,7 @@ class Generation:
     ) -> tuple[Any, list[str] | None]:
         """Let the ground of a task grow, if it can, and return the mistakes that are still
         accepted. `settling` is the number of the turn in which a place has to suit all its
-        tasks."""
+        tasks: it grows in turn 0 only."""
         env = self.plan.family.env
         budget, first, neutral = BUDGET[env], FIRST[env], 0.0
         judge: Any = python_judge
@@ -449,13 +457,17 @@ class Generation:
             neutral = NEUTRAL  # in other languages, changes do not build on each other
         if settling >= 0:
             first = 0
-        if settling >= TURNS or (
-            isinstance(ground, Place) and not ground.tables and not ground.grows
-        ):
+        if settling > 0 or (isinstance(ground, Place) and not ground.tables and not ground.grows):
             budget = first = 0
-        gold, mistakes = drafted.gold, drafted.mistakes
         return grow(
-            draw, ground, gold, mistakes, judge, budget=budget, first=first, neutral=neutral
+            draw,
+            ground,
+            drafted.gold,
+            drafted.mistakes,
+            judge,
+            budget=budget,
+            first=first,
+            neutral=neutral,
         )
 
     def _trial(self) -> Trial:
@@ -497,9 +509,8 @@ class Generation:
     def _read_progress(self) -> dict[int, Any]:
         """Return the lines of the units that an interrupted generation merged."""
         path, begun = self.folder / PROGRESS, json.dumps(self.plan.facts)
-        text = ""
-        if present(path):
-            text = path.read_text("utf-8")
+        path.touch()
+        text = path.read_text("utf-8")
         whole = text[: text.rfind("\n") + 1] or f"{begun}\n"  # without an unfinished line
         try:
             first, *lines = map(json.loads, whole.splitlines())
@@ -523,20 +534,12 @@ class Generation:
             "intercode": __version__,
             "splits": self.splits,
             "distances": self.rungs,
-            "yields": yields(self.kinds, self.dropped),
+            "yields": self.yields(),
             "left_out": left_out,
             "digests": digests(self.folder),
         }
         (self.folder / CARD).write_text(json.dumps(card, indent=2) + "\n", "utf-8")
         (self.folder / PROGRESS).unlink()
-
-
-def yields(tasks: Mapping[str, int], dropped: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
-    """Return the part of the drafts that became tasks, by kind."""
-    parts = {}
-    for kind, count in sorted(tasks.items()):
-        parts[kind] = round(count / (count + sum(dropped.get(kind, {}).values())), 3)
-    return parts
 
 
 def _take(waiting: Counter[Wanted], count: int) -> list[Wanted]:

@@ -22,13 +22,27 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import itemgetter
 from pathlib import PurePosixPath
+from posixpath import basename, dirname
 from typing import Any
 
-from intercode.generate.draws import Draw, Item, Texts, among, as_text, of_type, without
+from intercode.generate.draws import (
+    Draw,
+    Item,
+    Texts,
+    among,
+    as_text,
+    of_type,
+    read_toml,
+    without,
+    word_lists,
+)
 
 Cell = str | int | None
 
+_GROWTH = read_toml("growth")
+_PATTERNS = word_lists(_GROWTH)
 _NAME = re.compile(r"[\w./-]+")
+_RANGE = re.compile(r"\w-\w")
 
 
 def numbers_in(near: Texts, low: int = 0, high: int = 1_000_000_000) -> list[int]:
@@ -47,7 +61,7 @@ def similar(draw: Draw, name: str, hyphen: str = "-") -> str:
     joint = hyphen
     if " " in name or name[:1].isupper():
         joint = " "
-    return draw.choice(_SIMILAR).format(
+    return draw.choice(_PATTERNS["similar"]).format(
         name=name,
         before=draw.choice(("new", "old", "my")) + hyphen,
         Before=draw.choice(("New", "Old", "East")) + joint,
@@ -58,23 +72,9 @@ def similar(draw: Draw, name: str, hyphen: str = "-") -> str:
     )
 
 
-_SIMILAR = (
-    "{name}s",
-    "{before}{name}",
-    "{name}{after}",
-    "{Before}{name}",
-    "re{name}",
-    "{name}ed",
-    "sub{name}",
-    "{capital}",
-    "{lower}",
-    "{upper}",
-)
-
-
 def _range_ends(near: Texts) -> list[str]:
     """Return the letters or digits at which ranges among the words, such as `a-m`, differ."""
-    ends = [end for word in near if re.fullmatch(r"\w-\w", word) for end in word[::2]]
+    ends = "".join(filter(_RANGE.fullmatch, near)).replace("-", "")
     return [end for end in ends if ends.count(end) == 1]
 
 
@@ -86,9 +86,10 @@ def _usually(draw: Draw, preferred: Sequence[Item], items: Sequence[Item]) -> It
     return draw.choice(items)
 
 
-def _move(draw: Draw, moves: Mapping[str, float]) -> str:
-    """Return the name of one of the moves; `moves` has the probability of each."""
-    return draw.choices([*moves], [*moves.values()])[0]
+def _move(draw: Draw, kind: str) -> str:
+    """Return the name of a move of one kind; `growth.toml` has the probability of each."""
+    moves = _GROWTH["moves"][kind]
+    return str(draw.choices([*moves], [*moves.values()])[0])
 
 
 def _word_in(text: str, near: Texts, draw: Draw) -> str | None:
@@ -100,8 +101,6 @@ def _word_in(text: str, near: Texts, draw: Draw) -> str | None:
 
 class Prose(str):
     """Lines of text that can grow."""
-
-    __slots__ = ()
 
     def grown(self, draw: Draw, near: Texts, known: Texts) -> Prose:
         lines = self.splitlines()
@@ -159,19 +158,18 @@ class Rows:
 
     The values of the column `key`, if there is one, are all different. A column in `closed` only
     has values that it has now, and one in `refers` the ids of a table. `allows` says of a row, by
-    column, whether the world permits it. As text, rows are joined by `separator`, with the names of
-    the columns in the first line if `heading`.
+    column, whether the world permits it. As text, values are joined by `separator`, and the first
+    line has the names of the columns, unless the separator is empty.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     key: str = ""
-    closed: frozenset[str] = frozenset()
+    closed: Texts = ()
     refers: Mapping[str, str] = field(default_factory=dict)
     """The table in whose column `id` the values of a column are, by column."""
     separator: str = ","
-    heading: bool = True
-    allows: Callable[[Mapping[str, Any]], bool] = field(default=lambda row: True, compare=False)
+    allows: Callable[[Mapping[str, Any]], bool] = lambda row: True
     spaces: bool = True
     """False if values have no spaces, as in the columns of a log."""
     sort: str = ""
@@ -179,7 +177,7 @@ class Rows:
 
     def __str__(self) -> str:
         rows = self.rows
-        if self.heading:
+        if self.separator:
             rows = (self.columns, *rows)
         lines = []
         for row in rows:
@@ -218,7 +216,7 @@ class Rows:
         draw: Draw,
         near: Texts,
         known: Texts,
-        ids: Mapping[str, Sequence[Cell]] | None = None,
+        ids: Mapping[str, Sequence[Cell]] = {},
         pointed: Sequence[int] = (),
     ) -> Rows:
         """`ids` are the values that columns in `refers` may have; `pointed` are the numbers of rows
@@ -230,7 +228,7 @@ class Rows:
         columns = without(self.columns, [self.key])
         touched = without(self._named(near), [self.key])
         columns += without(columns, self.closed) * 3
-        move, rows = _move(draw, _ROW_MOVES), list(self.rows)
+        move, rows = _move(draw, "row"), list(self.rows)
         if len(rows) > _MOST_ROWS and move.startswith("add"):
             return self
         adds = move in ("add", "add_extreme")
@@ -243,8 +241,9 @@ class Rows:
         new = list(rows[spot])
         for _ in range(changes):
             column = draw.choice((draw.choice(touched or columns), draw.choice(columns)))
-            self._change(draw, new, column, near, (ids or {}).get(column, ()))
-        words = [name for name in self.columns if self._is_open_text(name)]
+            self._change(draw, new, column, near, ids.get(column, ()))
+        unclosed = without(self.columns, [self.key, *self.closed, *self.refers])
+        words = [name for name in unclosed if of_type(str, self.column(name))]
         if adds and words and draw.random() < 0.3:  # so that it shows where it is taken
             self._change(draw, new, draw.choice(words))
         if adds:
@@ -285,10 +284,6 @@ class Rows:
             name for n, name in enumerate(self.columns, 1) if str(n) in words
         ]
 
-    def _is_open_text(self, name: str) -> bool:
-        closed = {self.key, *self.closed, *self.refers}
-        return name not in closed and bool(of_type(str, self.column(name)))
-
     def _extreme(self, draw: Draw, places: Sequence[int], column: str) -> int:
         """Return the number of the first or the last of some rows by a column."""
         at = self.columns.index(column)
@@ -328,7 +323,7 @@ class Rows:
                 new += 1
             return new
         name = similar(draw, str(draw.choice((old, old, draw.choice(used)))))
-        ends = [end for end in _range_ends(near) if end.islower()]
+        ends = [*filter(str.islower, _range_ends(near))]
         if ends and draw.random() < 0.5:
             name = draw.choice(ends) + name.lower()
         if name in used:
@@ -352,7 +347,8 @@ class Rows:
             limits = numbers_in(near) or numbers
             for step in (-1, 0, 0, 1):
                 values.append(draw.choice(limits) + step)
-            values += [min(numbers), min(numbers) - 1, max(numbers), max(numbers) + 1]
+            low, high = min(numbers), max(numbers)
+            values += [low, low - 1, high, high + 1]
             values += [draw.choice(numbers) + draw.choice((-1, 1))]
             values += [draw.choice(numbers) // 10, draw.choice(numbers) * 10]
         else:
@@ -371,17 +367,6 @@ class Rows:
         row[place] = value
 
 
-_ROW_MOVES = {
-    "add_extreme": 0.35,
-    "add": 0.45,
-    "change": 0.12,
-    "change_all": 0.03,
-    "remove": 0.01,
-    "swap": 0.04,
-}
-"""Probabilities of changes to a table: add a row like the one that is first or last by a column, or
-like any row; change a row, or one value in all rows with a common one, remove a row, or let it swap
-places with another."""
 _ANY_CASE = frozenset(("tolower", "LIKE"))
 """Words of mistakes that ignore case."""
 _MOST_ROWS = 500
@@ -429,7 +414,7 @@ class Inputs:
     them."""
 
     arguments: tuple[tuple[Any, ...], ...]
-    allows: Callable[..., bool] = field(default=lambda *arguments: True, compare=False)
+    allows: Callable[..., bool] = lambda *arguments: True
 
     def grown(self, draw: Draw, near: Texts, known: Texts) -> Inputs:
         for _ in range(_DRAWS):
@@ -549,7 +534,7 @@ def _text_near(draw: Draw, text: str, pool: Texts, near: Texts) -> str:
     if methods and draw.random() < 0.3:
         return _EDITS[draw.choice(methods)](text)
     names = [*filter(_NAME.fullmatch, near), text]
-    move = _move(draw, _TEXT_MOVES)
+    move = _move(draw, "text")
     separators = among(_SEPARATORS, text)
     numbers = [*re.finditer(r"\d+", text)]
     if move == "part" and separators:
@@ -578,11 +563,6 @@ def _text_near(draw: Draw, text: str, pool: Texts, near: Texts) -> str:
             text.swapcase(),
         )
     )
-
-
-_TEXT_MOVES = {"part": 0.3, "number": 0.2, "resize": 0.1, "piece": 0.25, "whole": 0.15}
-"""Probabilities of changes to a text. If a text has no parts or no number, the next change of this
-list is made instead."""
 
 
 def _sized(draw: Draw, text: str, near: Texts) -> str:
@@ -662,7 +642,7 @@ def grow_files(draw: Draw, files: Mapping[str, Any], near: Texts, known: Texts) 
     if not paths:
         return dict(files)
     words = {*known}
-    named = [path for path in paths if path.rpartition("/")[2] in words]
+    named = [path for path in paths if basename(path) in words]
     path = _usually(draw, named or _with_most(paths, words), paths)
     extreme = _EXTREME
     if "head" in known:
@@ -716,8 +696,8 @@ def _path_of_copy(draw: Draw, path: str, paths: Texts) -> str:
     """Return a path in another folder, whose name is the same or has the same ending."""
     folder, _, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
-    other = draw.choice(paths).rpartition("/")[0]
-    where = draw.choice(("", folder.rpartition("/")[0], f"{folder}/old", other, other))
+    other = dirname(draw.choice(paths))
+    where = draw.choice(("", dirname(folder), f"{folder}/old", other, other))
     new = draw.choice((name, f"{stem or 'new'}-{draw.randint(2, 99)}{dot}{ending}"))
     return f"{where}/{new}".lstrip("/")
 
@@ -727,7 +707,7 @@ def _name_near(draw: Draw, name: str, near: Texts, paths: Texts) -> str:
     stem, dot, ending = name.rpartition(".")
     used = {*re.findall(r"[a-z]+", " ".join(paths))}
     word = _word_in(name, near, draw) or name
-    return draw.choice(_NAMES).format(
+    return draw.choice(_PATTERNS["file"]).format(
         name=name,
         stem=stem or name,
         dot=dot,
@@ -743,24 +723,6 @@ def _name_near(draw: Draw, name: str, near: Texts, paths: Texts) -> str:
     )
 
 
-_NAMES = (
-    ".{name}",
-    ".{name}",
-    "{name}.{old}",
-    "{stem}-{number}{dot}{ending}",
-    "{stem}{ending}",
-    "{stem}{dot}{upper}",
-    "{stem}{dot}x{ending}",
-    "{capital}",
-    "{lower}",
-    "{version}-{name}",
-    "{similar}",
-    "{other}{dot}{ending}",
-    "{stem}{ending}",
-    "{name}",
-)
-
-
 def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -> str:
     """Return a path in the same folder, in one below or above it or with a similar name, whose
     name is similar. The folder below may be called like a file if the gold asks for types. The
@@ -770,7 +732,7 @@ def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -
     stem = stem or name
     near_words = [word for word in near if len(word) > 1]
     new = _name_near(draw, name, near_words, paths)
-    above, part = folder.rpartition("/")[0], _word_in(folder, near_words, draw)
+    above, part = dirname(folder), _word_in(folder, near_words, draw)
     usual = ["old", "archive", ".cache", "tmp", f"{name}.d", "later"]
     if "type" in known:
         usual[5] = new
@@ -783,8 +745,8 @@ def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -
         if end.isdigit():
             new = f"{stem}-{end}{dot}{ending}"
     where = draw.choice(folders)
-    shown = {"f": name.capitalize(), ".*": f".{name}"}
-    shown |= dict.fromkeys(("iname", "i"), name.swapcase())
+    swapped = name.swapcase()
+    shown = {"f": name.capitalize(), ".*": f".{name}", "iname": swapped, "i": swapped}
     words = among(shown, near)
     if part and "prune" in near:
         where = f"{folder}/{part}"
@@ -802,7 +764,7 @@ def _path_near(draw: Draw, path: str, near: Texts, known: Texts, paths: Texts) -
 def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
     """Return the content for a file near another: the same, none, four times it, one of the same
     size, with a similar word for a word, of a size near a number, or with another change."""
-    move = _move(draw, _CONTENT_MOVES)
+    move = _move(draw, "content")
     if not isinstance(content, str) or (move == "same" and not {"qi", "qb"} & {*near}):
         return content
     new, hyphen = content, "-"
@@ -835,15 +797,3 @@ def _content_near(draw: Draw, content: Any, near: Texts, known: Texts) -> Any:
     elif isinstance(content, Prose):
         return content.grown(draw, near, known)
     return type(content)(new)
-
-
-_CONTENT_MOVES = {
-    "same": 0.3,
-    "repeat": 0.1,
-    "as_long": 0.1,
-    "word": 0.1,
-    "line": 0.1,
-    "resize": 0.3,
-}
-"""Probabilities of the differences between a new file and the one near it; without a number to
-resize to, another word."""

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import lru_cache, partial
+from operator import itemgetter
 from types import CodeType
 from typing import Any
 
@@ -21,7 +22,7 @@ from intercode.envs.bash.compare import bash_exact
 from intercode.envs.sql.compare import order_of, sql_exact
 from intercode.envs.sql.engines.sqlite import DIALECT
 from intercode.envs.sql.text import Ordering, ordering
-from intercode.generate.draws import Parameters, Texts
+from intercode.generate.draws import Texts
 from intercode.generate.families import Place
 from intercode.generate.ground import Inputs
 from intercode.generate.grower import Judge
@@ -106,10 +107,8 @@ def fewer(inputs: Inputs, gold: str, mistakes: Texts) -> list[tuple[Any, ...]]:
     for earlier, number in sorted(order):
         numbers.append(number)
         different += earlier < 5
-    calls, wanted = [], []
-    for number in numbers:
-        calls.append(inputs.arguments[number])
-        wanted.append(right[number])
+    chosen = itemgetter(*numbers)
+    calls, wanted = chosen(inputs.arguments), chosen(right)
     needed = {*range(SHOWN + min(HIDDEN, different))}
     for mistake in mistakes:
         needed.add(_refuted_at(mistake, calls, wanted))
@@ -149,10 +148,9 @@ def _compiled(source: str) -> CodeType:
 
 
 def function(source: str) -> Callable[..., Any]:
-    scope: Parameters = {}
+    scope: dict[str, Callable[..., Any]] = {}
     exec(_compiled(source), scope)
-    defined: Callable[..., Any] = scope[name_of(source)]
-    return defined
+    return scope[name_of(source)]
 
 
 def write_tests(gold: str, inputs: Sequence[tuple[Any, ...]]) -> list[str] | str:

@@ -30,8 +30,10 @@ def reserved(question: Question) -> list[str]:
 
 
 def rungs(question: Question) -> dict[str, list[tuple[str, ...]]]:
-    """Return the rungs below a new kind that a question has, each with the choices of which a task
-    may have the reserved value."""
+    """Return the rungs that a question has in its family, each with the choices of which a task may
+    have the reserved value."""
+    if question.held_out:
+        return {NEW_KIND: [()]}
     able: dict[str, list[tuple[str, ...]]] = {KNOWN: [()]}
     for count in (1, 2):
         for names in combinations(reserved(question), count):

@@ -23,7 +23,6 @@ import ast
 import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -41,29 +40,19 @@ def _both_ways(pairs: Mapping[Item, Item]) -> dict[Item, Item]:
 _OTHER = _both_ways({"<": "<=", ">": ">=", "-lt": "-le", "-gt": "-ge"})
 
 
-def _replaced(match: re.Match[str], new: str) -> str:
-    """Return the whole text with other words in place of the match."""
-    return match.string[: match.start()] + new + match.string[match.end() :]
+_STEPS = {"@less": -1, "@more": 1}
 
 
-def _compared(match: re.Match[str]) -> str:
-    return _OTHER[match[0]]
-
-
-def _moved(match: re.Match[str], by: int) -> str:
-    """Return a number or a letter further on or back."""
+def _changed(match: re.Match[str], change: str) -> str:
+    """Return what takes the place of a match: another comparison, a number or a letter further on
+    or back, or a text with groups of the match."""
+    if change == "@compared":
+        return _OTHER[match[0]]
+    if change not in _STEPS:
+        return match.expand(change)
     if match[0].isalpha():
-        return chr(ord(match[0]) + by)
-    return str(int(match[0]) + by)
-
-
-_COMPARISON = r"(?<= )(?:[<>]=?|-[lg][te])"
-_CHANGES: Mapping[str, Callable[[re.Match[str]], str]] = {
-    "@compared": _compared,
-    "@less": partial(_moved, by=-1),
-    "@more": partial(_moved, by=1),
-}
-"""The changes that `mistakes.toml` names."""
+        return chr(ord(match[0]) + _STEPS[change])
+    return str(int(match[0]) + _STEPS[change])
 
 
 def bash_mutants(gold: str, family: str = "") -> Iterator[str]:
@@ -74,11 +63,9 @@ def bash_mutants(gold: str, family: str = "") -> Iterator[str]:
 def _edited(gold: str, *tables: str) -> Iterator[str]:
     """Yield what the edits of some tables in `mistakes.toml` make of a gold, in one place each."""
     for table in tables:
-        for pattern, replacement in read_toml("mistakes").get(table, ()):
-            change = _CHANGES.get(replacement)
+        for pattern, change in read_toml("mistakes").get(table, ()):
             for match in re.finditer(pattern, gold):
-                new = change(match) if change else match.expand(replacement)
-                yield _replaced(match, new)
+                yield gold[: match.start()] + _changed(match, change) + gold[match.end() :]
 
 
 # -- SQL -------------------------------------------------------------------------------------------
@@ -90,20 +77,14 @@ def normal_sql(query: str) -> str:
 
 
 _SHIFTED: Mapping[Any, Any] = _both_ways({exp.GT: exp.GTE, exp.LT: exp.LTE})
-_SQL_CHANGES: Mapping[Any, Sequence[Any]] = {
-    exp.And: ("this", "expression", exp.Or),
-    exp.Where: (None,),
-    exp.Order: (None,),
-}
-"""The changes of every node of a type, see `_change`."""
 
 
 def sql_mutants(gold: str, family: str = "") -> Iterator[str]:
     """Yield the mutants of a query, with the first mistakes of a family."""
-    yield from _edited(normal_sql(gold), "sql", family)
     tree = sqlglot.parse_one(gold, read="mysql")
+    yield from _edited(tree.sql(dialect="mysql"), "sql", family)
     for place, node in enumerate(tree.walk()):
-        for change in (*_SQL_CHANGES.get(type(node), ()), *_sql_changes(node)):
+        for change in _sql_changes(node):
             mutant = tree.copy()
             _change(next(islice(mutant.walk(), place, None)), change)
             yield mutant.sql(dialect="mysql")
@@ -134,8 +115,12 @@ def _change(node: Any, change: Any) -> None:
 
 
 def _sql_changes(node: Any) -> Iterator[Any]:
-    """Yield the changes of a node that depend on its parts or its place, see `_change`."""
+    """Yield the changes of a node, see `_change`."""
     match node:
+        case exp.And():
+            yield from ("this", "expression", exp.Or)
+        case exp.Where() | exp.Order():
+            yield None
         case exp.Not(this=exp.Exists()):
             yield _join_instead
         case exp.Count(this=exp.Distinct(expressions=[exp.Column() as counted])):
@@ -162,9 +147,10 @@ def _sql_changes(node: Any) -> Iterator[Any]:
 def _ordered_changes(node: Any, keys: Sequence[Any]) -> Iterator[Any]:
     up = bool(node.args.get("desc"))
     yield exp.Ordered(this=node.this.copy(), desc=not up, nulls_first=up)
-    if len(keys) > 1:
-        yield None
-    if len(keys) > 1 and node is keys[-1]:
+    if len(keys) == 1:
+        return
+    yield None
+    if node is keys[-1]:
         names = {key.name for key in node.parent.find_all(exp.Column)}
         for column in node.find_ancestor(exp.Select).expressions:
             if isinstance(column, exp.Column) and column.name not in names:
@@ -219,12 +205,15 @@ def normal_python(source: str) -> str:
     return ast.unparse(ast.parse(source))
 
 
-_COMPARED: Mapping[type[ast.cmpop], type[ast.cmpop]] = _both_ways(
-    {ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.In: ast.NotIn}
-)
+_COMPARED: Mapping[Any, Any] = _both_ways({ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.In: ast.NotIn})
 _OPPOSITES: Mapping[Any, Any] = _both_ways({ast.And: ast.Or, ast.Add: ast.Sub})
 _ARGUMENT_CHANGES = ("{}[1:]", "{}[:-1]", "[*dict.fromkeys({})]")
-_CALLED = _both_ways({"min": "max", "ljust": "rjust", "any": "all", "startswith": "endswith"})
+_CALLED = {
+    **_both_ways({"min": "max", "ljust": "rjust", "any": "all", "startswith": "endswith"}),
+    "sorted": "list",
+    "set": "list",
+    "reversed": "list",
+}
 
 
 def python_mutants(gold: str, family: str = "") -> Iterator[str]:
@@ -289,7 +278,7 @@ def _python_changes(node: ast.AST) -> Iterator[ast.AST]:
         case ast.IfExp():
             yield node.body
             yield node.orelse
-        case ast.comprehension(ifs=[_, *_]):
+        case ast.comprehension():
             yield from _without_each(node, "ifs")
         case ast.If(orelse=[]):
             yield _with(node, "test", ast.Constant(True))
@@ -298,8 +287,6 @@ def _python_changes(node: ast.AST) -> Iterator[ast.AST]:
                 yield _with(node, "func", ast.Name(_CALLED[name]))
             if name in ("sum", "len") and "set(" not in ast.unparse(node):  # equal items once
                 yield _expression(f"{name}(set({ast.unparse(node.args[0])}))")
-            if name in ("sorted", "set", "reversed"):
-                yield _with(node, "func", ast.Name("list"))
             if any(word.arg in ("reverse", "key") for word in node.keywords):
                 yield _with(node, "keywords", [])
         case ast.Call(func=ast.Attribute(attr=name) as method):
@@ -316,11 +303,7 @@ def _python_changes(node: ast.AST) -> Iterator[ast.AST]:
                 yield _with(node, "args", [ast.Constant(" ")])
 
 
-MUTANTS: Mapping[str, Callable[[str, str], Iterator[str]]] = {
-    "bash": bash_mutants,
-    "sql": sql_mutants,
-    "python": python_mutants,
-}
+MUTANTS = {"bash": bash_mutants, "sql": sql_mutants, "python": python_mutants}
 """Takes a gold and the name of its family."""
 NORMAL: Mapping[str, Callable[[str], str]] = {
     "bash": str,

@@ -16,6 +16,7 @@ state. HANDBOOK, the scripts (`repair.toml`) and their messages say what that is
 
 from __future__ import annotations
 
+from collections import defaultdict
 from hashlib import md5
 from posixpath import basename
 
@@ -24,13 +25,13 @@ from intercode.generate.families import Draw, Family, Parameters, Place, fill
 
 _SCRIPTS = read_toml("repair")
 _JOBS = _SCRIPTS["jobs"]
-_CONFLICTS = {
-    "is deleted": "rm $f",
-    "overwrites the other one": "mv $f $g",
-    "is appended to the other one and then deleted": "cat $f >> $g; rm $f",
-    "stays as it is, and so does the other one": ":",
-}
-"""The code for what happens to a file whose new name is taken."""
+_CONFLICTS = [
+    ("is deleted", "rm $f"),
+    ("overwrites the other one", "mv $f $g"),
+    ("is appended to the other one and then deleted", "cat $f >> $g; rm $f"),
+    ("stays as it is, and so does the other one", ":"),
+]
+"""What happens to a file whose new name is taken, and the code for it."""
 
 
 def _repair_place(draw: Draw, name: str) -> Place:
@@ -61,8 +62,8 @@ def _repair_place(draw: Draw, name: str) -> Place:
 
 def _stock(draw: Draw, place: Place) -> str:
     old, new = draw.sample(["old", "raw", "tmp", "lst", "dat", "new", "fin", "rec"], 2)
-    rule = draw.choice(list(_CONFLICTS))
-    place.facts |= {"old": old, "fresh": new, "rule": _CONFLICTS[rule]}
+    rule, code = draw.choice(_CONFLICTS)
+    place.facts |= {"old": old, "fresh": new, "rule": code}
     both, *names = draw.nouns(5)
     for ending, other in ((old, new), (new, old)):
         single, twice = names.pop(), names.pop()
@@ -108,13 +109,17 @@ def _links(draw: Draw, place: Place) -> None:
 
 def _data(draw: Draw, place: Place) -> None:
     """Write files, lists of what they were, and a list with a file that is gone."""
-    lists: dict[str, list[str]] = {"bytes.list": [], "lines.list": [], "words.list": [], "SUMS": []}
+    lists = defaultdict[str, list[str]](list)
     for number, noun in enumerate(draw.nouns(8)):
         file, before = f"{noun}.txt", draw.text(draw.randint(2, 6))
-        lists["bytes.list"].append(f"{len(before.encode())} {file}")
-        lists["lines.list"].append(f"{len(before.splitlines())} {file}")
-        lists["words.list"].append(f"{len(before.split())} {file}")
-        lists["SUMS"].append(f"{md5(before.encode()).hexdigest()}  {file}")
+        facts = {
+            "bytes.list": len(before.encode()),
+            "lines.list": len(before.splitlines()),
+            "words.list": len(before.split()),
+            "SUMS": f"{md5(before.encode()).hexdigest()} ",
+        }
+        for name, fact in facts.items():
+            lists[name].append(f"{fact} {file}")
         if number < 3:
             place.write(f"data/{file}", before + draw.text(2))
         elif number < 6:
@@ -143,7 +148,7 @@ def _parts(draw: Draw, place: Place) -> str:
                 mends.append(f"sed -i '1s/.*/{title}/' {path}.part")
             place.fix(f"{path}.{ending}", first + draw.text(draw.randint(2, 4)))
         draw.shuffle(parts)
-        place.fix(f"sets/{group}", as_text(f"{group}-{part}" for part in parts))
+        place.fix(f"sets/{group}", as_text(map(f"{group}-{{}}".format, parts)))
         place.facts["mends"][group] = mends
     return (
         "A part is a file NAME.part in parts, and begins with the line `= NAME`. If the name of a"

@@ -13,11 +13,11 @@ from functools import partial
 from itertools import product, repeat
 from typing import Any
 
-from intercode.generate.draws import middle, of_type, read_toml, without, word_lists
+from intercode.generate.draws import WORDS, among, middle, of_type, read_toml, without, word_lists
 from intercode.generate.families import Draw, Family, Parameters, Place
 from intercode.generate.ground import Cell, Rows
 
-SURNAMES = read_toml("words")["surnames"].split()
+SURNAMES = WORDS["surnames"]
 CLUBS = ("United", "Rovers", "City", "Athletic")
 CODES = word_lists(read_toml("words")["codes"])
 """Columns of signs that another table explains, and the meanings of the signs."""
@@ -37,7 +37,8 @@ def _plausible(row: Mapping[str, Any]) -> bool:
     numbers = of_type(int, row.values())
     back, home = row.get("back"), row.get("home_id")
     return (
-        all(0 <= number <= HIGHEST for number in numbers)
+        min(numbers) >= 0
+        and max(numbers) <= HIGHEST
         and (back is None or row["taken"] <= back <= row["taken"] + DAYS)
         and (home is None or home != row["away_id"])
     )
@@ -62,7 +63,7 @@ def _table(draw: Draw, count: int, **columns: Sequence[Cell]) -> Rows:
         ("id", *columns),
         tuple(rows),
         key="id",
-        closed=frozenset(CODES) & {*columns},
+        closed=among(columns, CODES),
         refers=refers,
         allows=_plausible,
     )
@@ -172,8 +173,14 @@ def _shop(draw: Draw, name: str) -> Place:
             ("large", f"A purchase is large if pieces times price {words}."),
             ("season", f"The season is from day {begin} to day {end}, both included."),
         ],
-        {"large": large, "large_is": compared, "begin": begin, "end": end}
-        | {"large_more": large + 1, "large_less": large - 1},
+        {
+            "large": large,
+            "large_is": compared,
+            "large_more": large + 1,
+            "large_less": large - 1,
+            "begin": begin,
+            "end": end,
+        },
         customer=customer,
         article=article,
         purchase=purchase,
@@ -244,7 +251,7 @@ def _league(draw: Draw, name: str) -> Place:
     team = _table(
         draw,
         9,
-        name=[" ".join(pair) for pair in product(map(str.title, draw.nouns(3)), CLUBS)],
+        name=[*map(" ".join, product(map(str.title, draw.nouns(3)), CLUBS))],
         town=draw.towns(2),
         founded=range(1880, 2000),
     )
