@@ -35,7 +35,7 @@ MOST_OTHERS = 20
 JOINS = 0.25
 """The part of the questions of more than three hops that have two arguments."""
 PAIRS = 8
-"""One in so many pairs of hops is for the test split only."""
+"""The share of pairs of hops that only the test split has is 1 / PAIRS."""
 MOST_TIED = 2
 """An alternative with a tie of more values than these is a guess."""
 FEW = 4
@@ -50,7 +50,7 @@ OTHER_PICKS = {
     "sum": ("rows",),
     "the": (),
 }
-"""What a careless solver picks instead; `as text` is the latest if versions are sorted as text."""
+"""The mistaken picks of a careless solver; `as text` sorts versions as text and takes the last."""
 
 
 @dataclass(frozen=True)
