@@ -43,7 +43,7 @@ class Own(BashEnv):
 """
 IN_FOLDER = """
 def rule(self, world, attempt):
-    return ruling(world.files().sandbox.read("/work/x") == b"new")
+    return ruling(world.files().sandbox.read("/desk/x") == b"new")
 """
 
 
@@ -55,7 +55,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Own]:
 
     def prepare(body: str, **fields: Any) -> EnvFactory:
         (tmp_path / "strict.py").write_text(JUDGE.format(body=indent(body, "    ")))
-        record = {"id": "t", "query": "Make /work/x.", "setup": "mkdir /work", **fields}
+        record = {"id": "t", "query": "Make /desk/x.", "setup": "mkdir /desk", **fields}
         (tmp_path / "tasks.jsonl").write_text(json.dumps(record))
         return intercode.prepare("strict:Own")
 
@@ -71,27 +71,27 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Own]:
     ],
 )
 def test_a_rule_that_gives_no_ruling_is_the_users_error(own: Own, body: str, told: str) -> None:
-    with own(body, gold="echo -n new > /work/x")() as env:
+    with own(body, gold="echo -n new > /desk/x")() as env:
         env.reset(seed=0)
         with pytest.raises(UsageError, match=told):
             env.step("submit")
 
 
 def test_an_agent_that_removes_the_judges_folder_earns_nothing(own: Own) -> None:
-    with own(IN_FOLDER, gold="echo -n new > /work/x")() as env:
-        for action, reward in (("echo -n new > /work/x", 1.0), ("rm -r /work", 0.0)):
+    with own(IN_FOLDER, gold="echo -n new > /desk/x")() as env:
+        for action, reward in (("echo -n new > /desk/x", 1.0), ("rm -r /desk", 0.0)):
             env.reset(seed=0)
             env.step(action)
             assert env.step("submit")[1] == reward
-        assert "/work/x" in env.outcomes()["rule"]
+        assert "/desk/x" in env.outcomes()["rule"]
 
 
 @pytest.mark.parametrize(
     ("body", "fields", "kind", "why"),
     [
-        (IN_FOLDER, {"gold": "echo -n new > /work/x"}, None, None),
-        (IN_FOLDER, {"gold": "touch /work/x"}, "broken", "the gold does not succeed"),
-        (IN_FOLDER, {"gold": "rm -r /work"}, "broken", "No such file"),
+        (IN_FOLDER, {"gold": "echo -n new > /desk/x"}, None, None),
+        (IN_FOLDER, {"gold": "touch /desk/x"}, "broken", "the gold does not succeed"),
+        (IN_FOLDER, {"gold": "rm -r /desk"}, "broken", "No such file"),
         (IN_FOLDER, {"wants": "x"}, "suspicious", "no gold"),
         (
             "def rule(self, world, attempt):\n    raise DataError('the gold names no file')",

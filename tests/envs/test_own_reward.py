@@ -207,15 +207,15 @@ def test_a_reward_with_compare_does_not_end_the_run_when_the_agent_removes_a_fol
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs_bwrap()
-    task = {"id": "t", "query": "Print 1.", "gold": "echo 1", "setup": "mkdir /work; touch /work/x"}
+    task = {"id": "t", "query": "Print 1.", "gold": "echo 1", "setup": "mkdir /desk; touch /desk/x"}
     (tmp_path / "tasks.jsonl").write_text(json.dumps(task))
-    reads = 'world.files().sandbox.read("/work/x")\n        '
+    reads = 'world.files().sandbox.read("/desk/x")\n        '
     code = CHOOSING.format(answer="Score(1.0, True), gold").replace("gold = ", f"{reads}gold = ")
     (tmp_path / "choosing.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "choosing", raising=False)
     with closing(intercode.make("choosing:Own", reward="nearest")) as env:
-        for action, reward in (("true", 1.0), ("rm -r /work", 0.0)):
+        for action, reward in (("true", 1.0), ("rm -r /desk", 0.0)):
             env.reset(seed=0)
             env.step(action)
             assert env.step("submit")[1] == reward

@@ -46,7 +46,7 @@ MOST_CODED = 6
 
 @dataclass(frozen=True)
 class Layout:
-    """How a table is written in one place."""
+    """The form of a table in one place: its carrier, path, columns and separators."""
 
     name: str
     table: Table
@@ -63,7 +63,7 @@ class Layout:
     joint: str
     """Between a date and a time."""
     codes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What is written instead of the values of some columns."""
+    """The codes that stand in some columns instead of their values."""
 
     def code(self, column: str, value: Any) -> Any:
         """Return how a value is written."""

@@ -35,7 +35,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 JOINS = 0.25
 """The part of the questions of more than three hops that have two arguments."""
 PAIRS = 8
-"""One in so many pairs of hops is for the test split only."""
+"""The share of pairs of hops that only the test split has is 1 / PAIRS."""
 MOST_TIED = 2
 """An alternative with a tie of more values than these is a guess."""
 FEW = 4
@@ -50,7 +50,7 @@ OTHER_PICKS: Mapping[str, Sequence[str]] = {
     "sum": ("rows",),
     "the": (),
 }
-"""What a careless solver picks instead; `as text` is the largest if numbers are sorted as text."""
+"""The mistaken picks of a careless solver; `as text` sorts numbers as text and takes the last."""
 ANY_ROW = ("first", "last", "most")
 """What a solver picks where a clause is missing, so that there are several rows for one."""
 
