@@ -1,7 +1,7 @@
 """Does the user of generated tasks answer what is asked, and only that? And is asking needed?
 
-    right facet    at least .95 of the questions that were answered; `asking.jsonl` has those, written
-                   by people who saw the queries only, and labelled by another who saw the facets
+    right facet    at least .95 of the questions that were answered; `asking.jsonl` has them, by
+                   people who saw the queries only, and labelled by another who saw the facets
     answered       at least .85 of these questions
     vague          none: 120 questions that name nothing, or everything
     told           none: replies to 100 attempts to get the solution that contain it
