@@ -182,7 +182,10 @@ def prepare(cases: Path, layout: str, env: str, tree: Path, **options: Any) -> E
 
 
 def without_image(record: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in record.items() if name != "image"}
+    fields = {name: value for name, value in record.items() if name != "image"}
+    if "rounds" in record:
+        fields["rounds"] = [without_image(posed) for posed in record["rounds"]]
+    return fields
 
 
 def reward(env: InterCodeEnv, task: str, *actions: str) -> float:

@@ -98,8 +98,9 @@ def ask(draw: Draw, place: Place, hops: int, asks: int, env: str) -> Question | 
         rounds.append({"query": query, "gold": code, "changes": since.get(name, [])})
         since[name] = [number + 1]
     rounds[0]["query"] = begin.format_map(place.facts) + rounds[0]["query"]
+    news = ", with new look-ups" if rung != KNOWN else ""
     return Question(
-        kind=f"{len(rounds)} rounds",
+        kind=f"{len(rounds)} rounds{news}",
         difficulty=hops,
         gold=rounds[0]["gold"],
         query=[rounds[0]["query"]],
