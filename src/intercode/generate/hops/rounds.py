@@ -4,7 +4,7 @@ change it.
     add         a line with the answer to a question
     replace     the same question about another value
     generalise  one more line: the same question about another value
-    except      a line is left out
+    except      a line is removed
     undo        the change before is taken back
 
 Only `add` says a whole question, so what the others mean is in the requests before.
@@ -28,15 +28,15 @@ NAMES = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
 ABOUT = "a report that changes in 3 to 6 rounds; each line answers a question of several look-ups"
 SAYS = {
     "add": "Add the line {name}: {text}",
-    "replace": "In the line {name}, take {text} instead.",
+    "replace": "In the line {name}, use {text} instead.",
     "generalise": "Add the line {name}: the same as {like}, but for {text}.",
-    "except": "Leave out the line {name}.",
+    "except": "Remove the line {name}.",
     "undo": "Undo your last change.",
 }
 WAYS = {
     "bash": (
-        "Make the file {site}/report with lines NAME=ANSWER, sorted by name, and print it after "
-        "this and each later change. ",
+        "Make the file {site}/report with lines NAME=ANSWER, sorted by name. ",
+        " Print the report.",
         "value=$(\n{code}\n)\ntouch {site}/report\nsed -i '/^{name}=/d' {site}/report\n"
         'echo "{name}=$value" >>{site}/report\nsort -o {site}/report {site}/report\n'
         "cat {site}/report",
@@ -44,9 +44,8 @@ WAYS = {
         "{name}={value}\n",
     ),
     "sql": (
-        "Make the table report with the columns name (its primary key) and value, both TEXT; its "
-        "rows are the lines. Show name and value of all, by name, after this and each later "
-        "change. ",
+        "Make the table report (name TEXT PRIMARY KEY, value TEXT), with a row for each line. ",
+        " Show name and value of all rows, ordered by name.",
         "CREATE TABLE IF NOT EXISTS report (name TEXT PRIMARY KEY, value TEXT);\n"
         "REPLACE INTO report VALUES ('{name}', ({code}));\n"
         "SELECT name, value FROM report ORDER BY name",
@@ -54,14 +53,14 @@ WAYS = {
         "('{name}', '{value}')",
     ),
 }
-"""By environment: what the first query says, golds that set and remove a line, and a line as it is
-shown."""
+"""By environment: what the first query begins with and each ends with, golds that set and remove a
+line, and a line as it is shown."""
 
 
 def ask(draw: Draw, place: Place, hops: int, asks: int, env: str) -> Question | str:
     """Return the first request for a report with the later ones, or the reason why there are
     none."""
-    (begin, put, drop, shown), gold = WAYS[env], GOLDS[env]
+    (begin, end, put, drop, shown), gold = WAYS[env], GOLDS[env]
     written: Written = replace(place.data, walks=replace(place.data.walks, asked=set()))
     world, rung = written.world, KNOWN
     report, since = dict[str, Term](), dict[str, list[int]]()
@@ -94,7 +93,7 @@ def ask(draw: Draw, place: Place, hops: int, asks: int, env: str) -> Question | 
             report[name] = term
             code = put.format(name=name, code=gold(place, term), **place.facts)
             cells.append(shown.format(name=name, value=world.value(term)))
-        query = SAYS[kind].format(name=name, like=like, text=text)
+        query = SAYS[kind].format(name=name, like=like, text=text) + end
         rounds.append({"query": query, "gold": code, "changes": since.get(name, [])})
         since[name] = [number + 1]
     rounds[0]["query"] = begin.format_map(place.facts) + rounds[0]["query"]
