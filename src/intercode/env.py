@@ -315,14 +315,14 @@ class InterCodeEnv(Hooks, gymnasium.Env[str, str]):
             feedback = f"{feedback} Submissions left: {remaining}.".strip()
             return self._finish_step(self._note_loss(feedback, info), 0.0, info)
         earned = conversation.score_of_episode().reward
-        following = conversation.end_round(score)
+        following = conversation.end_round(score, self._word)
         info["score"] = conversation.score_of_episode()
         gained = info["score"].reward - earned
         if following is None:
             return self._finish_step(self._note_loss(feedback, info), gained, info, "submit")
         info["outcomes"] = self.outcomes()
         observation = self._note_loss(f"The user goes on:\n\n{following.query}", info)
-        self._task, self._submit_count = following, 0
+        self._task, self._submit_count, self._seen = following, 0, ""
         self.begin_round()
         return self._finish_step(observation, gained, info)
 

@@ -215,9 +215,11 @@ def rounds_in(record: dict[str, Any]) -> list[dict[str, Any]]:
         least = posed.get("go_on", 1)
         checks = {
             "rounds_rule": posed.get("rounds_rule", "own") in ("alive", "own"),
-            "rounds_reward": isinstance(reward, list) or reward in ("mean", "reached", "last"),
+            "rounds_reward": _are_shares(reward, len(rounds))
+            or reward in ("mean", "reached", "last"),
             "go_on": is_number(least) or str(least) in _LEAST,
-            "changes": isinstance(changes, list) and {*range(1, number)}.issuperset(changes),
+            "changes": isinstance(changes, list)
+            and all(map(range(1, number).__contains__, changes)),
         }
         for name, is_right in checks.items():
             if not is_right:
@@ -226,6 +228,15 @@ def rounds_in(record: dict[str, Any]) -> list[dict[str, Any]]:
                 )
         records.append(posed)
     return records
+
+
+def _are_shares(reward: object, count: int) -> bool:
+    """Tell whether a value is a list of what each of so many rounds earns."""
+    return (
+        isinstance(reward, list)
+        and len(reward) == count
+        and all(is_number(share) and share >= 0 for share in reward)
+    )
 
 
 def join_rounds(tasks: tuple[Task, ...]) -> Task:
@@ -293,6 +304,8 @@ class Conversation:
         """The tasks of the rounds to come."""
         self.scores: tuple[Score, ...] = ()
         """The scores of the rounds that have ended."""
+        self.words: tuple[str, ...] = ()
+        """What was submitted in them."""
         self.shown: tuple[dict[str, Any], ...] = ()
         """The same for readers, if there are several rounds. `demands` are 1 if the demand of a
         round holds, of those that are alive."""
@@ -351,9 +364,11 @@ class Conversation:
     def _budget_note(self) -> str:
         return "" if self._budget == inf else f"\n[{self._budget:g} of the budget left]"
 
-    def end_round(self, score: Score) -> Task | None:
-        """End the round with this score. Return the task of the next one, if it leads to one."""
+    def end_round(self, score: Score, word: str) -> Task | None:
+        """End the round with this score and submitted word. Return the task of the next one, if it
+        leads to one."""
         self.scores += (score,)
+        self.words += (word,)
         number, demands = len(self.scores), {}
         for name, part in score.parts.items():
             if "round " in name:
@@ -375,12 +390,14 @@ class Conversation:
         scores, how = (*self.scores, *present), self._task.extra.get("rounds_reward", "mean")
         if not scores:
             return Score(0.0, False)
-        counted = scores[-1:] if how == "last" else scores
+        counted = scores
+        if how == "last":  # which may not have begun
+            counted = scores[self._count - 1 :]
         solved = [score.success for score in counted]
         if isinstance(how, list):
             reward = fsum(compress(how, solved))
         else:
             reward = fsum(score.reward for score in counted)
-            reward /= self._count if how == "mean" else len(counted)
+            reward /= self._count if how == "mean" else max(1, len(counted))
         success = len(scores) == self._count and all(solved)
         return replace(scores[-1], reward=reward, success=success)

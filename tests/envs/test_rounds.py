@@ -271,6 +271,58 @@ def _acting(actions: Sequence[str]) -> Any:
     return strategy
 
 
+def test_the_last_round_that_has_not_begun_earns_nothing(make: Make) -> None:
+    env = make({**CONF, "rounds_reward": "last", "go_on": "solved"})
+    env.reset(options={"task": 0})
+    env.step(GOLDS[0])
+    assert env.step("submit")[1] == 0
+    assert env.step("submit")[4]["score"].reward == 0  # the second round is not solved
+
+
+def test_an_answer_counts_in_its_round_only(make: Make) -> None:
+    rounds = [
+        {"query": "How many lines has /srv/app/conf?", "gold": "wc -l </srv/app/conf"},
+        {"query": "How many of its lines have an o?", "gold": "grep -c o /srv/app/conf"},
+    ]
+    env = make({"setup": SETUP, "rounds": rounds})
+    for actions, success in ((["submit"], False), (["grep -c o /srv/app/conf", "submit"], True)):
+        env.reset(options={"task": 0})
+        for action in ("wc -l </srv/app/conf", "submit", *actions):
+            *_, info = env.step(action)
+        assert info["score"].success is success
+
+
+def test_what_a_gold_demanded_counts_where_tests_decide_later(make: Make) -> None:
+    tested = {
+        "query": "Write two to /srv/b.",
+        "verify": "grep -q two /srv/b",
+        "gold": "echo two >/srv/b",
+    }
+    env = make({"setup": SETUP, "rounds": [CONF["rounds"][0], tested]})
+    for action, success in (
+        ("echo two >/srv/b", True),
+        ("sed -i s/8080/80/ /srv/app/conf; echo two >/srv/b", False),
+    ):
+        env.reset(options={"task": 0})
+        for step in (GOLDS[0], "submit", action, "submit"):
+            *_, info = env.step(step)
+        assert info["score"].success is success
+        assert info["score"].parts["round 1"] == success
+
+
+def test_a_name_that_was_submitted_is_tested_again(make: Make) -> None:
+    env = make(DEFINED, env="python")
+    env.reset(options={"task": 0})
+    for step in (
+        "def twice(n): return n + n",
+        "submit twice",
+        "def four(n): return 4 * n",
+        "submit four",
+    ):
+        *_, info = env.step(step)
+    assert info["score"].success
+
+
 def test_several_submissions_belong_to_a_round(make: Make) -> None:
     env = make(DEFINED, env="python", submits=2)
     env.reset(options={"task": 0})
@@ -337,6 +389,9 @@ def test_mistakes_are_the_datas_fault(make: Make) -> None:
         ({"rounds": [first, {"query": "And?"}]}, "field 'gold' is missing"),
         ({"rounds_rule": "mine"}, "field 'rounds_rule'"),
         ({"rounds_reward": "sum"}, "field 'rounds_reward'"),
+        ({"rounds_reward": [1.0]}, "field 'rounds_reward'"),
+        ({"rounds_reward": [1.0, None, 0.0, 0.0]}, "field 'rounds_reward'"),
+        ({"rounds": [first, {**second, "changes": [[1]]}]}, "round 2: field 'changes'"),
     ):
         with pytest.raises(DataError, match=why):
             make({**CONF, **fields})

@@ -50,7 +50,7 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         return Attempt(self.task, self._executed, self._word, self._seen)
 
     def start_episode(self, task: Task) -> None:
-        self.begin_round()
+        self._ruling = self._valued = self._no_value = None
         for posed in (task, *self._conversation.ahead):
             self.judge_of(posed).before(self.world, posed)
         self.world.start(task)
@@ -72,26 +72,33 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         return self._ruling.score
 
     def _rule(self) -> Ruling:
-        """Ask the judge of this round, and those of the earlier rounds that are alive. Outcomes of
-        earlier rounds are in the outcome of this one."""
+        """Ask the judge of this round, and those of the earlier rounds that are alive: the least
+        score counts. The outcome of a round contains the outcomes of earlier rounds."""
         attempt = self.attempt
-        ruling = call_plugin(self.judge_of(attempt.task).rule, Ruling, self.world, attempt)
+        present = self.judge_of(attempt.task)
+        ruling = call_plugin(present.rule, Ruling, self.world, attempt)
         score = ruling.score
         parts = {part_of(attempt.task): float(score.success)}
         for earlier in still_alive(attempt.task):
             judge = self.judge_of(earlier)
-            if isinstance(judge, OutcomeJudge):
+            word = self._conversation.words[len(earlier.earlier)]
+            before = replace(attempt, task=earlier, word=word)
+            if not isinstance(judge, OutcomeJudge):
+                again = judge.rule(self.world, before).score
+            elif isinstance(present, OutcomeJudge):
                 continue
-            again = judge.rule(self.world, replace(attempt, task=earlier, word="")).score
+            else:
+                again = judge.demand(self.world, before)
             parts[part_of(earlier)] = float(again.success)
-            if score.success:
-                score = again
+            score = min(score, again, key=lambda score: score.reward)
         if len(parts) == 1:
             return ruling
         return replace(ruling, score=replace(score, parts={**score.parts, **parts}))
 
     def begin_round(self) -> None:
         self._ruling = self._valued = self._no_value = None
+        if files := self.world.files():
+            files.forget_answer()
 
     @property
     def no_value(self) -> str:
@@ -99,6 +106,10 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
             return "every turn is scored"
         if type(self).score is not JudgedEnv.score:
             return NO_VALUE
+        earlier = still_alive(self.task)
+        judges = map(self.judge_of, (*earlier, self.task))
+        if earlier and not all(isinstance(judge, OutcomeJudge) for judge in judges):
+            return "tests of several rounds decide"
         if self._no_value is None:
             self._no_value = self.judge_of(self.task).no_value(self.world, self.task)
         return self._no_value

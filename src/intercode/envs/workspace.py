@@ -421,6 +421,10 @@ class Workspace:
             self._sealed, self._clean = paths, False
         return self.sandbox.seal(*paths)
 
+    def forget_answer(self) -> None:
+        """Have no answer yet, as before the first action."""
+        self.last = self.answer = _NOTHING
+
     def start_episode(self, *, services: bool = True) -> None:
         """Reset the sandbox, then `start_services`. Replace a sandbox that has died. Raises
         `DataError` if the record's `cwd` does not exist."""
@@ -433,7 +437,7 @@ class Workspace:
                 if sealed and self.seal(*sealed):
                     self.sandbox.reset()
         self._clean = False
-        self.last = self.answer = _NOTHING
+        self.forget_answer()
         self.own_files = None
         if cwd := self.spec.cwd:
             test = ["bash", "-c", "[[ -d $1 ]]", "bash", cwd]

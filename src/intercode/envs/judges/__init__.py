@@ -34,6 +34,9 @@ class Files(Protocol):
         """Run a program outside the session."""
         ...
 
+    def forget_answer(self) -> None:
+        """Have no answer yet: the last one belongs to a round that has ended."""
+
     @property
     def services(self) -> Services:
         """The task's servers."""

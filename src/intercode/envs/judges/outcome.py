@@ -224,6 +224,14 @@ class OutcomeJudge(Generic[W, Seen, Gold]):
                 parts[part_of(posed)] = float(demand.isdisjoint(wrong))
         return parts
 
+    def demand(self, world: W, attempt: Attempt) -> Score:
+        """Score the facts alone that a round's gold changes: later rounds may change others."""
+        gold = self.gold(world, attempt.task)
+        wrong = self.wrong_facts(world, self.look(world, attempt), gold)
+        parts = self._demands(world, attempt.task, wrong)
+        holds = parts.get(part_of(attempt.task), 1.0)
+        return Score(holds, holds == 1, rule="" if holds else "an earlier demand is broken")
+
     def value(self, world: W, attempt: Attempt) -> float:
         return self.compare_all(world, attempt).score.reward
 

@@ -132,6 +132,10 @@ class SqlEnv(JudgedEnv[SqlWorld]):
         }
         return Prepared(arguments, lambda: {**facts, **databases.facts()})
 
+    def begin_round(self) -> None:
+        super().begin_round()
+        self.world.forget_answer()
+
     def look_up(self, word: str, name: str) -> str | None:
         db = database(self.task, self.world.engine)
         documents = self._databases.documents.get(db, {})

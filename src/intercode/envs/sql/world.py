@@ -62,6 +62,9 @@ class SqlWorld:
             cwd="",
         )
 
+    def forget_answer(self) -> None:
+        self.last = self.answer = NOTHING
+
     def files(self) -> None:
         """Return None: no programs can be run next to the session, and there are no services."""
 
