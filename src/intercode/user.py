@@ -305,7 +305,7 @@ class Conversation:
         self.scores: tuple[Score, ...] = ()
         """The scores of the rounds that have ended."""
         self.words: tuple[str, ...] = ()
-        """What was submitted in them."""
+        """The words that were submitted in these rounds."""
         self.shown: tuple[dict[str, Any], ...] = ()
         """The same for readers, if there are several rounds. `demands` are 1 if the demand of a
         round holds, of those that are alive."""

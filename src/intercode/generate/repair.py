@@ -31,7 +31,7 @@ _CONFLICTS = [
     ("is appended to the other one and then deleted", "cat $f >> $g; rm $f"),
     ("stays as it is, and so does the other one", ":"),
 ]
-"""What happens to a file whose new name is taken, and the code for it."""
+"""Rules for a file whose new name is taken, each with its code."""
 
 
 def _repair_place(draw: Draw, name: str) -> Place:

@@ -50,8 +50,8 @@ class Content:
 
     @property
     def evidence(self) -> Counter[Hashable]:
-        """How often each part of the catalog and each row is there, which is equal for equal
-        contents, whatever the order of rows."""
+        """Count each part of the catalog and each row. The counts are equal for equal contents,
+        whatever the order of rows."""
         facts = Counter[Hashable](self.catalog)
         for name, table in self.tables.items():
             facts[name, table.columns] += 1

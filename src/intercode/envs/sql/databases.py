@@ -377,7 +377,7 @@ class Gold:
     order: Order
     content: Content | None = None
     facts: Facts = frozenset()
-    """What a gold that writes adds and removes: parts of the catalog, and rows."""
+    """The parts of the catalog and the rows that a gold adds or removes."""
 
     @property
     def table(self) -> Table | None:

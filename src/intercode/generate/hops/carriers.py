@@ -24,7 +24,7 @@ from intercode.generate.hops.terms import World
 
 PARTS = 4
 PROGRAMS = ("git", "jq", "sqlite3")
-"""What commands use that not every machine has."""
+"""Programs in the commands that not every machine has."""
 READS = {
     "plain": "<program> <path>",
     "gz": "zcat <path> | <program>",
@@ -34,7 +34,7 @@ READS = {
     "git": "git -C <path> log --reverse --date=format:'%Y-%m-%d<joint>%H:%M' --format='<form>'"
     " | <program>",
 }
-"""How a program reads a table, by pack."""
+"""The command that prints a table, by pack."""
 PICKS = {
     "most": " | sort | uniq -c | sort -n | tail -n 1 | sed 's/^ *[0-9]* //'",
     "largest": " | sort -n | tail -n 1 | cut -f 2",

@@ -52,7 +52,7 @@ OTHER_PICKS: Mapping[str, Sequence[str]] = {
 }
 """The mistaken picks of a careless solver; `as text` sorts numbers as text and takes the last."""
 ANY_ROW = ("first", "last", "most")
-"""What a solver picks where a clause is missing, so that there are several rows for one."""
+"""The picks of a solver who left out a clause and has several rows for one."""
 
 
 def once(method: Method) -> Method:
@@ -77,7 +77,7 @@ class World:
     forms: Mapping[str, Mapping[str, Mapping[str, str]]]
     tables: Mapping[str, list[Row]]
     known: dict[Any, Any] = field(default_factory=dict)
-    """What the functions below have returned, by their names and arguments."""
+    """Results of the methods below, by their names and arguments."""
 
     @once
     def function(self, hop: Hop) -> dict[Arguments, Any]:
