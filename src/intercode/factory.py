@@ -15,9 +15,15 @@ from intercode.reading import leave_all_out
 from intercode.tasks import DataSet, open_data
 from intercode.tasks.loader import DECIDING, near_fields
 from intercode.types import Task, TaskIssue
+from intercode.user import ROUND_FIELDS
 
 _NAMED = 5
 """Reasons, and tasks with one reason, that an error names."""
+_OF_WORLD = """
+setup session_start image cwd env services assets action_seconds memory processes disk files_count
+db db_id evidence preprocess_sql
+"""
+"""Fields of an environment that hold for all rounds of a task."""
 _WITH_STARTER_TASKS = ("intercode.envs.", "intercode.interop.")
 
 
@@ -93,6 +99,9 @@ def read_data(env_class: type[InterCodeEnv], options: EnvOptions) -> DataSet:
         )
     by_name = options.chosen_reward is None or options.chosen_reward in env_class.rewards
     read = (*env_class.fields, *env_class.decided_by)
+    reader, round_fields = env_class.reader(source), set[str]()
+    if not (reader or options.gold_fields or options.field_names):
+        round_fields = {*ROUND_FIELDS, *read} - {*_OF_WORLD.split()}
     data = open_data(
         source,
         env=env_class.language.name,
@@ -106,7 +115,8 @@ def read_data(env_class: type[InterCodeEnv], options: EnvOptions) -> DataSet:
         judged_by=env_class.judged_by,
         gold_pattern=env_class.gold_pattern,
         unread=[name for name in DECIDING if is_ours and by_name and name not in read],
-        records=env_class.reader(source),
+        round_fields=round_fields,
+        records=reader,
         between=env_class.language.between,
     )
     leave_all_out([why for _, why in data.left_out])

@@ -65,6 +65,8 @@ MOST_LETTERS, MOST_COMMAS = 400, 4
 _QUESTION = re.compile(r"ask(?:[ \t]+|:[ \t]*)(?=\S)([^\n]+)")
 _INSIDE = re.compile(r"(?:\A|\n|&&|\|\||[;(`])[ \t]*ask[ \t]+[\"']?\w")
 
+ROUND_FIELDS = ("query", "gold", "golds", "facets", "go_on", "changes")
+"""The fields that a round may have in every environment."""
 _LEAST = {"always": -inf, "solved": 1.0}
 
 
@@ -94,7 +96,8 @@ def facets_of(record: Mapping[str, Any]) -> tuple[Facet, ...]:
     if not isinstance(entries, list | tuple):
         raise DataError("the field 'facets' is not a list")
     for name in ("ask_budget", "ask_cost"):
-        if (number := record.get(name)) is not None and not (is_number(number) and number >= 0):
+        number = record.get(name)
+        if number is not None and not (is_number(number) and number >= 0):
             raise DataError(f"the field {name!r} is not a number of at least 0")
     return tuple(_read_facet(entry, number) for number, entry in enumerate(entries, start=1))
 
@@ -102,7 +105,7 @@ def facets_of(record: Mapping[str, Any]) -> tuple[Facet, ...]:
 def _read_facet(entry: object, number: int) -> Facet:
     if not isinstance(entry, Mapping):
         raise DataError(f"facet {number} is not an object")
-    name, asks, reply, cost = (entry.get(key) for key in ("name", "asks", "reply", "cost"))
+    name, asks, reply, cost = map(entry.get, ("name", "asks", "reply", "cost"))
     if not isinstance(reply, str) or not reply.strip():
         raise DataError(f"facet {number} has no text in 'reply'")
     if (
@@ -170,24 +173,26 @@ def facet_asked(facets: Sequence[Facet], question: str) -> Facet | None:
     if len(question) > MOST_LETTERS or question.count(",") > MOST_COMMAS:
         return None
     words = stems(question)
-    counts = {
-        facet: len(frozenset().union(*(entry for entry in entries if entry <= words)))
-        for facet in facets
-        for entries in [[stems(text) for text in facet.asks]]
-    }
-    touched = sorted((count, facet.name) for facet, count in counts.items() if count)
-    if not touched or len(touched) > MOST_FACETS:
-        return None
-    most = touched[-1][0]
+    counts = dict[Facet, int]()
+    for facet in facets:
+        said = set[str]()
+        for entry in map(stems, facet.asks):
+            if entry <= words:
+                said |= entry
+        if said:
+            counts[facet] = len(said)
+    most = max(counts.values(), default=0)
     best = [facet for facet, count in counts.items() if count == most]
-    return best[0] if len(best) == 1 else None
+    if len(best) != 1 or len(counts) > MOST_FACETS:
+        return None
+    return best[0]
 
 
 def facet_issues(task: Task) -> list[TaskIssue]:
     """Return the issues of a task's facets: some that no question of their own words reaches, and
     replies that contain a gold."""
     facets, issues = facets_of(task.extra), list[TaskIssue]()
-    golds = [words for words in (" ".join(gold.split()) for gold in task.golds) if words]
+    golds = [" ".join(gold.split()) for gold in task.golds]
     for facet in facets:
         if not any(facet_asked(facets, text) == facet for text in facet.asks):
             why = f"none of the entries that ask for the facet {facet.name!r} gets its reply"
@@ -202,41 +207,41 @@ def facet_issues(task: Task) -> list[TaskIssue]:
 # -- rounds ----------------------------------------------------------------------------------------
 
 
-def rounds_in(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a record for each round of a record; the record alone if it has no rounds. Raises
-    `DataError` for fields that are not as described."""
+def rounds_in(record: dict[str, Any], allowed: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Return a record for each round of a record; the record alone if it has no rounds. `allowed`
+    are the fields that a round may have; empty: any. Raises `DataError` for fields that are not as
+    described."""
     shared, records = {**record}, []
-    rounds = shared.pop("rounds", None) or [{}]
-    if not isinstance(rounds, list) or not all(isinstance(entry, dict) for entry in rounds):
-        raise DataError("field 'rounds' is not a list of objects")
-    reward = shared.get("rounds_reward", "mean")
+    rounds = shared.pop("rounds", None)
+    if rounds is None:
+        return [record]
+    if not isinstance(rounds, list) or {*map(type, rounds)} != {dict}:
+        raise DataError("field 'rounds' is not a list of one or more objects")
+    rule, reward = shared.get("rounds_rule"), shared.get("rounds_reward")
+    is_reward = reward in ("mean", "reached", "last")
+    if isinstance(reward, list) and len(reward) == len(rounds):
+        is_reward = all(is_number(share) and share >= 0 for share in reward)
+    rewards = f"'mean', 'reached', 'last' or a list of {len(rounds)} numbers of at least 0"
+    fields = ", ".join(sorted(allowed))
+    of_round = f"only these in a round: {fields}; others stand next to 'rounds'"
     for number, entry in enumerate(rounds, start=1):
-        posed, changes = {**shared, **entry}, entry.get("changes", [])
-        least = posed.get("go_on", 1)
-        checks = {
-            "rounds_rule": posed.get("rounds_rule", "own") in ("alive", "own"),
-            "rounds_reward": _are_shares(reward, len(rounds))
-            or reward in ("mean", "reached", "last"),
-            "go_on": is_number(least) or str(least) in _LEAST,
-            "changes": isinstance(changes, list)
-            and all(map(range(1, number).__contains__, changes)),
-        }
-        for name, is_right in checks.items():
-            if not is_right:
-                raise DataError(
-                    f"round {number}: field {name!r} is wrong; see docs/environments.md"
-                )
+        posed, before = {**shared, **entry}, range(1, number)
+        least, changes = posed.get("go_on"), posed.get("changes")
+        are_before = isinstance(changes, list) and all(map(before.__contains__, changes))
+        checks = [
+            *[(name, name in allowed, of_round) for name in entry if allowed],
+            ("rounds_rule", rule in ("alive", "own"), "'alive' or 'own'"),
+            ("rounds_reward", is_reward, rewards),
+            ("files_count", False, "nothing, since in rounds all files count"),
+            ("go_on", is_number(least) or str(least) in _LEAST, "'always', 'solved' or a number"),
+            ("changes", are_before, "a list of numbers of earlier rounds"),
+        ]
+        for name, is_right, expected in checks:
+            if posed.get(name) is not None and not is_right:
+                wrong = f"round {number}: field {name!r} is {posed[name]!r:.60}"
+                raise DataError(f"{wrong}; write {expected}")
         records.append(posed)
     return records
-
-
-def _are_shares(reward: object, count: int) -> bool:
-    """Tell whether a value is a list of what each of so many rounds earns."""
-    return (
-        isinstance(reward, list)
-        and len(reward) == count
-        and all(is_number(share) and share >= 0 for share in reward)
-    )
 
 
 def join_rounds(tasks: tuple[Task, ...]) -> Task:
@@ -258,7 +263,7 @@ def still_alive(task: Task) -> list[Task]:
     if task.extra.get("rounds_rule") == "own":
         return []
     changed = set[int]()
-    for later in (*task.earlier, task):
+    for later in (*task.earlier, task)[1:]:
         changed.update(later.extra.get("changes", ()))
     return [earlier for earlier in task.earlier if len(earlier.earlier) + 1 not in changed]
 
@@ -374,8 +379,8 @@ class Conversation:
             if "round " in name:
                 demands[name] = part
         demands.setdefault(f"round {number}", float(score.success))
-        row = {"round": number, "reward": score.reward, "success": score.success}
         if self._count > 1:
+            row = {"round": number, "reward": score.reward, "success": score.success}
             self.shown += ({**row, "demands": demands},)
         least = self._task.extra.get("go_on", "always")
         if not self.ahead or score.reward < _LEAST.get(least, least):
@@ -390,14 +395,18 @@ class Conversation:
         scores, how = (*self.scores, *present), self._task.extra.get("rounds_reward", "mean")
         if not scores:
             return Score(0.0, False)
-        counted = scores
+        if self._count == 1:
+            return scores[-1]
+        counted, count = scores, self._count
         if how == "last":  # which may not have begun
             counted = scores[self._count - 1 :]
+        if how != "mean":
+            count = max(1, len(counted))
         solved = [score.success for score in counted]
         if isinstance(how, list):
             reward = fsum(compress(how, solved))
         else:
             reward = fsum(score.reward for score in counted)
-            reward /= self._count if how == "mean" else max(1, len(counted))
+            reward /= count
         success = len(scores) == self._count and all(solved)
         return replace(scores[-1], reward=reward, success=success)

@@ -17,7 +17,7 @@ from intercode.agents import gold, noop
 from intercode.errors import DataError, ForkError
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.episode import play
-from intercode.validate.check import check
+from intercode.validate.check import check, check_texts
 
 SETUP = "mkdir -p /srv/app; printf 'port=80\\nlog=no\\n' >/srv/app/conf; echo x >/srv/app/keep"
 CONF: dict[str, Any] = {
@@ -383,15 +383,54 @@ def test_check_names_the_round(make: Make) -> None:
 def test_mistakes_are_the_datas_fault(make: Make) -> None:
     first, second, *_ = CONF["rounds"]
     for fields, why in (
-        ({"rounds": {"query": "q"}}, "not a list of objects"),
+        ({"rounds": {"query": "q"}}, "not a list of one or more objects"),
+        ({"rounds": []}, "not a list of one or more objects"),
+        ({"rounds": [first, 5]}, "not a list of one or more objects"),
+        ({"rounds": [first, {**second, "rounds": [second]}]}, "round 2: field 'rounds' is"),
+        ({"rounds": [first, {**second, "rounds_reward": "last"}]}, "only these in a round: .*gold"),
+        ({"rounds": [first, {**second, "setup": "true"}]}, "round 2: field 'setup' is 'true'"),
+        ({"rounds": [first, {**second, "cwd": "/srv"}]}, "'cwd'.*others stand next to 'rounds'"),
+        ({"rounds": [first, {**second, "chagnes": [1]}]}, "round 2: field 'chagnes'"),
+        ({"rounds": [first, {**second, "files_count": False}]}, "round 2: field 'files_count'"),
+        ({"files_count": False}, "in rounds all files count"),
+        ({"changes": [1]}, "round 1: field 'changes' is .1.; write a list of numbers of earlier"),
         ({"rounds": [first, {**second, "changes": [2]}]}, "round 2: field 'changes'"),
-        ({"rounds": [first, {**second, "go_on": "maybe"}]}, "round 2: field 'go_on'"),
+        ({"rounds": [first, {**second, "go_on": "maybe"}]}, "write 'always', 'solved' or a number"),
         ({"rounds": [first, {"query": "And?"}]}, "field 'gold' is missing"),
-        ({"rounds_rule": "mine"}, "field 'rounds_rule'"),
+        ({"rounds_rule": "mine"}, "field 'rounds_rule' is 'mine'; write 'alive' or 'own'"),
         ({"rounds_reward": "sum"}, "field 'rounds_reward'"),
-        ({"rounds_reward": [1.0]}, "field 'rounds_reward'"),
+        ({"rounds_reward": [1.0]}, "a list of 4 numbers"),
+        ({"rounds_reward": [1, 1, 1, -1]}, "a list of 4 numbers of at least 0"),
         ({"rounds_reward": [1.0, None, 0.0, 0.0]}, "field 'rounds_reward'"),
         ({"rounds": [first, {**second, "changes": [[1]]}]}, "round 2: field 'changes'"),
     ):
         with pytest.raises(DataError, match=why):
             make({**CONF, **fields})
+    late = {**TESTED["rounds"][1], "verify_seconds": "soon"}
+    with pytest.raises(DataError, match="verify_seconds' is 'soon'; write a positive number"):
+        make({**TESTED, "rounds": [TESTED["rounds"][0], late]})
+
+
+def test_null_is_as_absent_and_without_rounds_their_fields_have_no_effect(make: Make) -> None:
+    empty = dict.fromkeys(("rounds_rule", "rounds_reward", "go_on", "changes", "cwd"))
+    rounds = [{**entry, **empty} for entry in CONF["rounds"][:2]]
+    env = make({**CONF, **empty, "rounds": rounds})
+    assert played(env, *GOLDS[:2])[0] == [True, True]
+    stray = {"rounds": None, "changes": "many", "rounds_reward": ["much"], "go_on": {}}
+    env = make({**CONF["rounds"][0], "setup": SETUP, **stray})
+    env.reset(options={"task": 0})
+    env.step(GOLDS[0])
+    assert env.step("submit")[4]["score"].reward == 1
+
+
+def test_a_later_query_need_not_name_again_what_an_earlier_one_names(
+    make: Make, tmp_path: Path
+) -> None:
+    again = {"query": "No, to 9090.", "gold": "sed -i s/8080/9090/ /srv/app/conf"}
+    other = {"query": "Log as well.", "gold": "sed -i s/no/yes/ /data/lost/conf"}
+    make({"setup": SETUP, "rounds": [CONF["rounds"][0], again, other]})
+    report = check_texts("bash", data=str(tmp_path / "tasks.jsonl"))
+    whys = [row["why"] for row in report["suspicious"]]
+    assert [why for why in whys if "gold names" in why] == [
+        "gold names /data/lost/conf, which the query does not"
+    ]

@@ -135,11 +135,11 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
             shown = self._ruling.show()
             if rule := self._ruling.score.rule:
                 shown.setdefault("rule", rule)
-        files = self.world.files()
-        logs = files.services.logs() if files else {}
         if rounds := self._conversation.shown:
             shown["rounds"] = rounds
-        return {**shown, "services": logs} if logs else shown
+        if (files := self.world.files()) and (logs := files.services.logs()):
+            shown["services"] = logs
+        return shown
 
     def run_gold(self, task: Task) -> GoldRun:
         """Execute the golds of all rounds."""

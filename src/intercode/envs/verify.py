@@ -176,6 +176,8 @@ def read_verifier(task: Task, folder: Path) -> Verifier | None:
     record = task.extra
     if record.get("verify") is None:
         return None
+    with _field(task, "verify"):
+        check_fields(record)
     files = dict[str, tuple[bytes, int]]()
     with _field(task, "verify_files"):
         for path in record.get("verify_files") or ():

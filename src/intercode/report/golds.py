@@ -13,12 +13,13 @@ from intercode.envs import environment_class
 from intercode.errors import IntercodeError, UsageError
 from intercode.rescoring.rescore import options_of, require_data
 from intercode.runs.trust import may_be_signed
+from intercode.user import golds_of as rounds_golds
 
 _ENVIRONMENTS = ("bash", "sql", "python")
 
 
 def golds_of(settings: Mapping[str, Any], data: str | None = None) -> tuple[dict[str, str], str]:
-    """Return the gold of each task, or why a reader does not see them.
+    """Return the gold of each task, with those of later rounds, or why a reader does not see them.
 
     `settings` are those in run.json, with the path of the run. `data` is where its data are now.
     """
@@ -42,4 +43,8 @@ def golds_of(settings: Mapping[str, Any], data: str | None = None) -> tuple[dict
     if tasks.digest != settings["data_digest"]:
         where = options.get("data", "those that come with intercode")
         return {}, f"{where} are not the data of {run}; name the run's own with --data"
-    return {task.id: task.gold for task in tasks.tasks}, ""
+    golds = {}
+    for task in tasks.tasks:
+        *_, last = (task, *task.rounds)
+        golds[task.id] = "\n\n# next round\n".join(rounds_golds(last))
+    return golds, ""

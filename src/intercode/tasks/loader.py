@@ -113,7 +113,7 @@ def read_tasks(
             why = record.why
         else:
             try:
-                rounds = rounds_in(reader.converted(record, where))
+                rounds = rounds_in(reader.converted(record, where), reader.round_fields)
                 record, fields = rounds[0], fields.union(*rounds)
                 task = join_rounds(tuple(reader.task_of(entry, index) for entry in rounds))
                 if (earlier := numbers.setdefault(task.id, index + 1)) != index + 1:
@@ -162,9 +162,10 @@ class RecordForm:
     by it. `gold_fields` name the fields of that record that hold golds; a record may leave some of
     them empty, and all of them if it has one of the fields `decided_by`, whose tests decide.
     `judged_by` are the fields `order_counts` and `answer_form` that decide here, and `unread` those
-    of `DECIDING` that nothing reads. `gold_pattern` matches what can be a gold without tests; None:
-    any text. `between` joins the parts of a gold that is a list.
-    `names` are other names of `query`, `id` and `db`: ``{"query": "question"}``.
+    of `DECIDING` that nothing reads; `round_fields` are those that a round may have, empty: any.
+    `gold_pattern` matches what can be a gold without tests; None: any text. `between` joins the
+    parts of a gold that is a list. `names` are other names of `query`, `id` and `db`:
+    ``{"query": "question"}``.
     """
 
     preprocess: Preprocess | None = None
@@ -175,6 +176,7 @@ class RecordForm:
     judged_by: Sequence[str] = ()
     gold_pattern: re.Pattern[str] | None = None
     unread: Sequence[str] = ()
+    round_fields: Collection[str] = ()
     between: str = ";\n"
 
     def __post_init__(self) -> None:

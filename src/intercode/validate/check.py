@@ -117,14 +117,11 @@ def check(
 def count_steps(tasks: Sequence[Task], owner: type[InterCodeEnv]) -> int:
     """Return how often `check` calls `on_task`: five times for each task, three times for each
     alternative gold, and once for each hack, each `unclarified` and each later round."""
-    alternatives = sum(len(task.golds) - 1 for task in tasks)
-    return (
-        5 * len(tasks)
-        + 3 * alternatives
-        + len(_guessed(tasks))
-        + sum(len(task.rounds) for task in tasks)
-        + sum(len(owner.hacks(task, in_process=False)) for task in tasks)
-    )
+    steps = len(_guessed(tasks))
+    for task in tasks:
+        steps += 5 + 3 * (len(task.golds) - 1) + len(task.rounds)
+        steps += len(owner.hacks(task, in_process=False))
+    return steps
 
 
 def _guessed(tasks: Sequence[Task]) -> list[Task]:
@@ -172,8 +169,13 @@ def check_texts(
 
 def _lint(tasks: Sequence[Task], env: type[InterCodeEnv]) -> Iterator[Issue]:
     for task in tasks:
+        asked = ""
         for posed in (task, *task.rounds):
-            for issue in (*env.lint(posed), *facet_issues(posed)):
+            issues, asked = env.lint(posed), f"{asked}\n{posed.query}"
+            if posed.earlier:  # what an earlier query names need not be named again
+                in_context = [*env.lint(replace(posed, query=asked))]
+                issues = filter(in_context.__contains__, issues)
+            for issue in (*issues, *facet_issues(posed)):
                 yield task, issue
     yield from find_duplicates(tasks)
 
@@ -290,17 +292,18 @@ class _Checks:
 
     def skip_rounds(self, tasks: Sequence[Task]) -> None:
         """Note the later rounds that succeed without their gold, after the golds before."""
-        for place in range(max((len(task.rounds) for task in tasks), default=0)):
+        place = 0
+        while tasks := [task for task in tasks if len(task.rounds) > place]:
             shortened = {}
             for task in tasks:
-                if skipped := task.rounds[place : place + 1]:
-                    rounds = (*task.rounds[:place], replace(skipped[0], gold=""))
-                    shortened[task.id] = replace(task, rounds=rounds)
+                rounds = (*task.rounds[:place], replace(task.rounds[place], gold=""))
+                shortened[task.id] = replace(task, rounds=rounds)
+            place += 1
             for id, episode in self.play(_gold_of(shortened), [*shortened.values()]).items():
-                for row in episode.outcomes.get("rounds", ())[place + 1 :][:1]:
-                    if row["success"]:
-                        why = f"round {row['round']} succeeds without its gold"
-                        self.note(shortened[id], why, "noop_solves")
+                ended = episode.outcomes.get("rounds", ())
+                if len(ended) > place and ended[place]["success"]:
+                    why = f"round {place + 1} succeeds without its gold"
+                    self.note(shortened[id], why, "noop_solves")
 
     def play_hacks(
         self,

@@ -136,16 +136,16 @@ def read_interact(record: dict[str, Any], converted: dict[str, Any]) -> dict[str
 
 
 def as_rounds(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with its `follow_up` as a second round, which begins if the first is
-    solved. The shares are BIRD-Interact's (arXiv 2510.05318)."""
+    """Return a record with its `follow_up` as a second round, which begins if the first is solved,
+    unless `go_on` says otherwise. The shares are BIRD-Interact's (arXiv 2510.05318)."""
     if not record.get("follow_up") or "gold" not in record:
         return record
     second = {**dict.fromkeys(_OF_FIRST), **record["follow_up"]}
     return {
-        **record,
-        "follow_up": None,
-        "rounds": [{}, second],
         "rounds_rule": "own",
         "rounds_reward": [0.7, 0.3],
         "go_on": "solved",
+        **record,
+        "follow_up": None,
+        "rounds": [{}, second],
     }

@@ -49,7 +49,7 @@ class SqlEnv(JudgedEnv[SqlWorld]):
     Options = SqlOptions
     language = LANGUAGE
     layouts = LAYOUTS
-    fields = ("db", "db_id", "evidence", "order_counts", "preprocess_sql", TEST_CASES)
+    fields = ("db", "db_id", "evidence", "order_counts", "preprocess_sql", TEST_CASES, "conditions")
     judged_by = ("order_counts",)
     gold_pattern = re.compile(
         r"[\s(]*(?:SELECT|WITH|INSERT|UPDATE|DELETE|REPLACE|CREATE|ALTER)\s", re.I

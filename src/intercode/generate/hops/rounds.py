@@ -12,8 +12,10 @@ Only `add` says a whole question, so what the others mean is in the requests bef
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from intercode.generate.draws import Draw
@@ -60,46 +62,24 @@ line, and a line as it is shown."""
 def ask(draw: Draw, place: Place, hops: int, asks: int, env: str) -> Question | str:
     """Return the first request for a report with the later ones, or the reason why there are
     none."""
-    (begin, end, put, drop, shown), gold = WAYS[env], GOLDS[env]
+    (begin, end, put, drop, shown), since = WAYS[env], dict[str, list[int]]()
     written: Written = replace(place.data, walks=replace(place.data.walks, asked=set()))
-    world, rung = written.world, KNOWN
-    report, since = dict[str, Term](), dict[str, list[int]]()
-    rounds, cells = list[dict[str, Any]](), list[str]()
-    last: tuple[str, Term | None] = "", None
-    kind = ""
-    for number in range(draw.randint(3, 6)):
-        before, kind, like = kind, draw.choice([*SAYS]), draw.choice([*report] or [""])
-        able = len(report) > (kind == "except")
-        if not able or (kind == "undo" and (number < 2 or before == "undo")):
-            kind = "add"
-        name, term, text = NAMES[number], None, ""
-        match kind:
-            case "add":
-                term, at = draw_term(draw, written, hops)
-                if term is None or asks:
-                    return "no walk of so many hops, or clauses to leave out"
-                rung, text = max(rung, at), question(draw, world, term)
-            case "undo":
-                name, term = last
-            case "replace" | "generalise":
-                term, text = _another(draw, world, report[like])
-                if term is None:
-                    return "no other value"
-        if kind in ("replace", "except"):
-            name = like
-        code = drop.format(name=name, **place.facts)
-        last = name, report.pop(name, None)
+    rounds, cells, rung = list[dict[str, Any]](), list[str](), KNOWN
+    count = draw.randint(3, 6)
+    for query, name, term, at in islice(_changes(draw, written, hops), count):
+        rung = at
+        gold = drop.format(name=name, **place.facts)
         if term:
-            report[name] = term
-            code = put.format(name=name, code=gold(place, term), **place.facts)
-            cells.append(shown.format(name=name, value=world.value(term)))
-        query = SAYS[kind].format(name=name, like=like, text=text) + end
-        rounds.append({"query": query, "gold": code, "changes": since.get(name, [])})
-        since[name] = [number + 1]
+            gold = put.format(name=name, code=GOLDS[env](place, term), **place.facts)
+            cells.append(shown.format(name=name, value=written.world.value(term)))
+        rounds.append({"query": query + end, "gold": gold, "changes": since.get(name, [])})
+        since[name] = [len(rounds)]
+    if len(rounds) < count or asks:
+        return "no walk of so many hops, no other value, or clauses to leave out"
     rounds[0]["query"] = begin.format_map(place.facts) + rounds[0]["query"]
     news = ", with new look-ups" if rung != KNOWN else ""
     return Question(
-        kind=f"{len(rounds)} rounds{news}",
+        kind=f"{count} rounds{news}",
         difficulty=hops,
         gold=rounds[0]["gold"],
         query=[rounds[0]["query"]],
@@ -108,6 +88,41 @@ def ask(draw: Draw, place: Place, hops: int, asks: int, env: str) -> Question | 
         rung=rung,
         extra={"rounds": rounds},
     )
+
+
+def _changes(
+    draw: Draw, written: Written, hops: int
+) -> Iterator[tuple[str, str, Term | None, str]]:
+    """Yield requests, each with the line that it changes, that line's term from now on, and the
+    rung of the terms so far; no more once a term cannot be drawn."""
+    world, report = written.world, dict[str, Term]()
+    last: tuple[str, Term | None] = "", None
+    kind, rung = "", KNOWN
+    for number, name in enumerate(NAMES):
+        before, kind, like = kind, draw.choice([*SAYS]), draw.choice([*report] or [""])
+        able = len(report) > (kind == "except")
+        if not able or (kind == "undo" and (number < 2 or before == "undo")):
+            kind = "add"
+        term: Term | None = None
+        text = ""
+        match kind:
+            case "add":
+                term, at = draw_term(draw, written, hops)
+                rung = max(rung, at)
+                if term:
+                    text = question(draw, world, term)
+            case "replace" | "generalise":
+                term, text = _another(draw, world, report[like])
+            case "undo":
+                name, term = last
+        if not (text or kind in ("except", "undo")):
+            return
+        if kind in ("replace", "except"):
+            name = like
+        last = name, report.pop(name, None)
+        if term:
+            report[name] = term
+        yield SAYS[kind].format(name=name, like=like, text=text), name, term, rung
 
 
 def _another(draw: Draw, world: World, term: Term) -> tuple[Term | None, str]:
