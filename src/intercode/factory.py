@@ -73,7 +73,9 @@ def prepare_class(env_class: type[InterCodeEnv], options: EnvOptions) -> EnvFact
     for task, issue in left_out:
         # equal wherever the data lies, since a run is resumed with equal facts
         why = issue.replace(f"{place}/", "")
-        reasons[task.id] = f"{reasons[task.id]}; {why}" if task.id in reasons else why
+        if task.id in reasons:
+            why = f"{reasons[task.id]}; {why}"
+        reasons[task.id] = why
     why_left_out = {"left_out": reasons} if reasons else {}
     return EnvFactory(
         tasks,
@@ -99,9 +101,10 @@ def read_data(env_class: type[InterCodeEnv], options: EnvOptions) -> DataSet:
         )
     by_name = options.chosen_reward is None or options.chosen_reward in env_class.rewards
     read = (*env_class.fields, *env_class.decided_by)
-    reader, round_fields = env_class.reader(source), set[str]()
+    reader = env_class.reader(source)
+    round_fields = set[str]()
     if not (reader or options.gold_fields or options.field_names):
-        round_fields = {*ROUND_FIELDS, *read} - {*_OF_WORLD.split()}
+        round_fields = {*ROUND_FIELDS, *read}.difference(_OF_WORLD.split())
     data = open_data(
         source,
         env=env_class.language.name,

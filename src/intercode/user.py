@@ -99,7 +99,7 @@ def facets_of(record: Mapping[str, Any]) -> tuple[Facet, ...]:
         number = record.get(name)
         if number is not None and not (is_number(number) and number >= 0):
             raise DataError(f"the field {name!r} is not a number of at least 0")
-    return tuple(_read_facet(entry, number) for number, entry in enumerate(entries, start=1))
+    return tuple(map(_read_facet, entries, range(1, len(entries) + 1)))
 
 
 def _read_facet(entry: object, number: int) -> Facet:
@@ -108,11 +108,7 @@ def _read_facet(entry: object, number: int) -> Facet:
     name, asks, reply, cost = map(entry.get, ("name", "asks", "reply", "cost"))
     if not isinstance(reply, str) or not reply.strip():
         raise DataError(f"facet {number} has no text in 'reply'")
-    if (
-        not isinstance(asks, list)
-        or not asks
-        or not all(isinstance(text, str) and stems(text) for text in asks)
-    ):
+    if not isinstance(asks, list) or {*map(type, asks)} != {str} or not all(map(stems, asks)):
         raise DataError(f"facet {number}: 'asks' is not a list of words that ask for it")
     if cost is not None and not (is_number(cost) and cost >= 0):
         raise DataError(f"facet {number}: 'cost' is not a number of at least 0")
@@ -154,13 +150,17 @@ def lookup_in(action: str, words: Collection[str]) -> tuple[str, str] | None:
     """Return the word of an action `WORD` or `WORD NAME`, and the name; None for any other
     action."""
     word, _, name = action.strip().partition(" ")
-    return (word, name.strip()) if word in words and "\n" not in name else None
+    if word not in words or "\n" in name:
+        return None
+    return word, name.strip()
 
 
 def question_in(action: str) -> str | None:
     """Return the question of an action `ask QUESTION`; None for any other action."""
     match = _QUESTION.fullmatch(action.strip())
-    return " ".join(match[1].split()) if match else None
+    if match is None:
+        return None
+    return " ".join(match[1].split())
 
 
 def has_question(action: str) -> bool:
@@ -217,20 +217,19 @@ def rounds_in(record: dict[str, Any], allowed: Collection[str] = ()) -> list[dic
         return [record]
     if not isinstance(rounds, list) or {*map(type, rounds)} != {dict}:
         raise DataError("field 'rounds' is not a list of one or more objects")
-    rule, reward = shared.get("rounds_rule"), shared.get("rounds_reward")
+    reward = shared.get("rounds_reward")
     is_reward = reward in ("mean", "reached", "last")
     if isinstance(reward, list) and len(reward) == len(rounds):
         is_reward = all(is_number(share) and share >= 0 for share in reward)
     rewards = f"'mean', 'reached', 'last' or a list of {len(rounds)} numbers of at least 0"
-    fields = ", ".join(sorted(allowed))
-    of_round = f"only these in a round: {fields}; others stand next to 'rounds'"
+    of_round = f"only these in a round: {', '.join(sorted(allowed))}; others next to 'rounds'"
     for number, entry in enumerate(rounds, start=1):
         posed, before = {**shared, **entry}, range(1, number)
         least, changes = posed.get("go_on"), posed.get("changes")
         are_before = isinstance(changes, list) and all(map(before.__contains__, changes))
         checks = [
             *[(name, name in allowed, of_round) for name in entry if allowed],
-            ("rounds_rule", rule in ("alive", "own"), "'alive' or 'own'"),
+            ("rounds_rule", posed.get("rounds_rule") in ("alive", "own"), "'alive' or 'own'"),
             ("rounds_reward", is_reward, rewards),
             ("files_count", False, "nothing, since in rounds all files count"),
             ("go_on", is_number(least) or str(least) in _LEAST, "'always', 'solved' or a number"),
@@ -238,8 +237,9 @@ def rounds_in(record: dict[str, Any], allowed: Collection[str] = ()) -> list[dic
         ]
         for name, is_right, expected in checks:
             if posed.get(name) is not None and not is_right:
-                wrong = f"round {number}: field {name!r} is {posed[name]!r:.60}"
-                raise DataError(f"{wrong}; write {expected}")
+                raise DataError(
+                    f"round {number}: field {name!r} is {posed[name]!r:.60}; write {expected}"
+                )
         records.append(posed)
     return records
 
@@ -367,7 +367,9 @@ class Conversation:
         return True
 
     def _budget_note(self) -> str:
-        return "" if self._budget == inf else f"\n[{self._budget:g} of the budget left]"
+        if self._budget == inf:
+            return ""
+        return f"\n[{self._budget:g} of the budget left]"
 
     def end_round(self, score: Score, word: str) -> Task | None:
         """End the round with this score and submitted word. Return the task of the next one, if it

@@ -144,6 +144,14 @@ def test_a_run_whose_data_are_elsewhere_says_so(cli: Any, tmp_path: Path) -> Non
     assert "are not the data of moved; name the run's own with --data" in cli("show", "moved").err
 
 
+def test_a_failed_episode_is_shown_with_the_golds_of_all_rounds(cli: Any, tmp_path: Path) -> None:
+    rounds = [{"query": f"Print {number}.", "gold": f"echo {number}"} for number in (1, 2)]
+    (tmp_path / "tasks.jsonl").write_text(json.dumps({"rounds": rounds}))
+    cli("eval", "bash", "--data", "tasks.jsonl", "--agent", "noop", "--out", "rounds")
+    shown = cli("show", "rounds", "0").out
+    assert "gold's command\n  › echo 1\n    \n    # next round\n    echo 2\n" in shown, shown
+
+
 def test_episodes_are_listed_chosen_and_printed(cli: Any, tmp_path: Path) -> None:
     assert cli("export", "guess", "--format", "intercode", "--out", "log.json").status == 0
     for words, tasks in (

@@ -257,6 +257,9 @@ def test_the_second_phase_has_tests_golds_and_an_order_of_its_own(make: Make) ->
     env.reset(options={"task": 0})
     env.step("SELECT 5")
     assert env.step("submit")[2]
+    env = make({**plain, "follow_up": second, "go_on": "always"})
+    env.step("SELECT 5")
+    assert env.step("submit")[0] == "The user goes on:\n\nAnd?"
 
 
 def test_mistakes_of_the_record_are_the_datas_fault(make: Make) -> None:

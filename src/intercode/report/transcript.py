@@ -155,7 +155,10 @@ def steps(episode: Episode) -> list[ShownTurn]:
     """Return the turns of an episode as steps."""
     shown = list[ShownTurn]()
     rounds = episode.outcomes.get("rounds", ())
-    chapters = iter([f"Round {row['round']}, reward {row['reward']:.3g}: " for row in rounds])
+    headings = [f"Round {row['round']}, reward {row['reward']:.3g}: " for row in rounds]
+    if rounds:
+        headings.append(f"Round {len(rounds) + 1}, not ended: ")
+    chapters = iter(headings)
     begins = True
     for turn, repeated in zip(episode.turns, kept_messages(episode.turns), strict=True):
         solved = episode.success and turn.score in (None, episode.reward)

@@ -39,10 +39,10 @@ WAYS = {
     "bash": (
         "Make the file {site}/report with lines NAME=ANSWER, sorted by name. ",
         " Print the report.",
-        "value=$(\n{code}\n)\ntouch {site}/report\nsed -i '/^{name}=/d' {site}/report\n"
+        "value=$(\n{code}\n)\ntouch {site}/report\nsed -i '/^{name}=/ d' {site}/report\n"
         'echo "{name}=$value" >>{site}/report\nsort -o {site}/report {site}/report\n'
         "cat {site}/report",
-        "sed -i '/^{name}=/d' {site}/report\ncat {site}/report",
+        "sed -i '/^{name}=/ d' {site}/report\ncat {site}/report",
         "{name}={value}\n",
     ),
     "sql": (
@@ -77,9 +77,11 @@ def ask(draw: Draw, place: Place, hops: int, asks: int, env: str) -> Question | 
     if len(rounds) < count or asks:
         return "no walk of so many hops, no other value, or clauses to leave out"
     rounds[0]["query"] = begin.format_map(place.facts) + rounds[0]["query"]
-    news = ", with new look-ups" if rung != KNOWN else ""
+    kind = f"{count} rounds"
+    if rung != KNOWN:
+        kind += ", with new look-ups"
     return Question(
-        kind=f"{count} rounds{news}",
+        kind=kind,
         difficulty=hops,
         gold=rounds[0]["gold"],
         query=[rounds[0]["query"]],
