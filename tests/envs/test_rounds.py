@@ -389,7 +389,7 @@ def test_mistakes_are_the_datas_fault(make: Make) -> None:
         ({"rounds": [first, {**second, "rounds": [second]}]}, "round 2: field 'rounds' is"),
         ({"rounds": [first, {**second, "rounds_reward": "last"}]}, "only these in a round: .*gold"),
         ({"rounds": [first, {**second, "setup": "true"}]}, "round 2: field 'setup' is 'true'"),
-        ({"rounds": [first, {**second, "cwd": "/srv"}]}, "'cwd'.*others stand next to 'rounds'"),
+        ({"rounds": [first, {**second, "cwd": "/srv"}]}, "'cwd'.*others next to 'rounds'"),
         ({"rounds": [first, {**second, "chagnes": [1]}]}, "round 2: field 'chagnes'"),
         ({"rounds": [first, {**second, "files_count": False}]}, "round 2: field 'files_count'"),
         ({"files_count": False}, "in rounds all files count"),

@@ -12,6 +12,7 @@ import intercode
 from intercode.env import InterCodeEnv
 from intercode.generate import generate
 from intercode.types import Task
+from intercode.validate.check import check_texts
 
 
 def rounds_solved(env: InterCodeEnv, task: Task, golds: list[str]) -> list[bool]:
@@ -31,6 +32,7 @@ def test_only_who_does_all_that_is_asked_for_solves_a_report(env: str, tmp_path:
     if env == "bash" and not all(map(shutil.which, ("jq", "sqlite3", "git"))):
         pytest.skip("needs jq, sqlite3 and git")
     generate(f"{env}-rounds", n=6, seed=1, split="train", hops=2, out=tmp_path / "data")
+    assert check_texts(env, data=str(tmp_path / "data"))["suspicious"] == []
     with intercode.make(env, data=str(tmp_path / "data"), max_turns=None) as playing:
         changing = alone = 0
         for task in playing.tasks:

@@ -46,6 +46,13 @@ def rewriting(task: Task, protocol: str) -> StrategySteps:
         yield Act("submit")
 
 
+def stopping(task: Task, protocol: str) -> StrategySteps:
+    """Solve the first round, and stop in the second."""
+    yield Act(task.gold)
+    yield Act("submit")
+    yield Act("true")
+
+
 def test_success_decays_by_round_and_broken_demands_are_counted(factory: EnvFactory) -> None:
     episodes = evaluate(factory, nine_of_ten, tasks=factory.tasks, workers=2)
     done = []
@@ -77,3 +84,9 @@ def test_a_transcript_has_a_chapter_for_each_round(factory: EnvFactory) -> None:
         7: "Round 4, reward 0: turn 7",
     }
     assert not Path("/box/0").exists()
+    (episode,) = evaluate(factory, stopping, tasks=factory.tasks[:1])
+    assert [step.title for step in steps(episode)] == [
+        "Round 1, reward 1: turn 1",
+        "turn 2",
+        "Round 2, not ended: turn 3",
+    ]
