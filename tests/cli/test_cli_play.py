@@ -199,3 +199,18 @@ def test_without_a_terminal_piped_lines_are_played(
     (episode,) = episodes(tmp_path / "run")
     assert [turn["action"] for turn in episode["turns"]][:2] == ["echo é", "ls /box"]
     assert episode["ended"] == ("submit" if protocol == "submit" else "stopped")
+
+
+def test_each_round_is_asked_and_the_golds_of_all_follow(tmp_path: Path) -> None:
+    needs_bwrap()
+    rounds = [{"query": f"Print {number}.", "gold": f"echo {number}"} for number in (1, 2)]
+    (tmp_path / "tasks.jsonl").write_text(json.dumps({"rounds": rounds}))
+    words = ["play", "bash", "--data", "tasks.jsonl", "--out", "run"]
+    keys = "echo 1\nsubmit\necho 3\nsubmit\n"
+    done = subprocess.run(
+        [INTERCODE, *words], cwd=tmp_path, input=keys, capture_output=True, check=False, text=True
+    )
+    asked, _, end = done.stdout.partition("not solved: 0.50")
+    assert "The user goes on:\n\nPrint 2." in asked
+    assert end.count("reference solution: ") == 2
+    assert "reference solution: echo 1\nreference solution: echo 2\n" in end

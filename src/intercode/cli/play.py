@@ -160,11 +160,12 @@ class Player:
             else:
                 why = _WHY.get(str(episode.ended), "")
                 _print(f"not solved{why}: {episode.reward:.2f}", fg="red")
-            title = "reference solution"
-            for gold in map(str.strip, task.golds):
-                separator = "\n" if "\n" in gold else " "
-                _print(f"{title}:{separator}{gold}")
-                title = "or"
+            for posed in (task, *task.rounds):
+                title = "reference solution"
+                for gold in map(str.strip, posed.golds):
+                    separator = "\n" if "\n" in gold else " "
+                    _print(f"{title}:{separator}{gold}")
+                    title = "or"
         self._open.remove(task)
 
     def complete(

@@ -155,14 +155,15 @@ def steps(episode: Episode) -> list[ShownTurn]:
     """Return the turns of an episode as steps."""
     shown = list[ShownTurn]()
     rounds = episode.outcomes.get("rounds", ())
-    headings = [f"Round {row['round']}, reward {row['reward']:.3g}: " for row in rounds]
+    chapters = [f"Round {row['round']}, reward {row['reward']:.3g}: " for row in rounds]
     if rounds:
-        headings.append(f"Round {len(rounds) + 1}, not ended: ")
-    chapters = iter(headings)
+        chapters.append(f"Round {len(rounds) + 1}, not ended: ")
     begins = True
     for turn, repeated in zip(episode.turns, kept_messages(episode.turns), strict=True):
         solved = episode.success and turn.score in (None, episode.reward)
-        chapter = next(chapters, "") if begins else ""
+        chapter = ""
+        if begins and chapters:
+            chapter = chapters.pop(0)
         shown.append(ShownTurn(len(shown) + 1, turn, repeated, solved, chapter))
         begins = is_submission(turn) and turn.score is not None
     return shown
