@@ -198,7 +198,7 @@ def facet_issues(task: Task) -> list[TaskIssue]:
             why = f"none of the entries that ask for the facet {facet.name!r} gets its reply"
             issues.append(TaskIssue(why, "facet_unreached"))
         reply = " ".join(facet.reply.split())
-        if any(gold in reply for gold in golds):
+        if any(gold and gold in reply for gold in golds):
             why = f"the reply of the facet {facet.name!r} contains the gold"
             issues.append(TaskIssue(why, "facet_tells"))
     return issues
