@@ -18,7 +18,7 @@ from typing import Any
 
 from intercode.generate.draws import WORDS, as_text, middle, of_type, without
 from intercode.generate.families import Draw, Family, Parameters, Place
-from intercode.generate.ground import Archive, Compressed, Prose, Rows
+from intercode.generate.ground import Archive, Compressed, Prose, Rows, similar
 
 # -- bash-files ------------------------------------------------------------------------------------
 
@@ -79,10 +79,14 @@ def _find_place(draw: Draw, name: str) -> Place:
         file = f"{names[number % 6]}-{draw.randint(2, 99)}.{ending}"
         place.write(folder + file, text)
     sizes = [len(text.encode()) for text in place.files.values()]
+    for ending in endings[:2]:  # almost names, of large files
+        for file in (f"{{}}{ending}", f"{{}}.{ending.upper()}", f".{{}}.{ending}"):
+            path = draw.choice(folders) + file.format(draw.choice(names))
+            place.write(path, texts[-1] + draw.text(draw.randint(1, 3)))
     limit = draw.limit(middle(sizes, 3))
     words = {"ending": endings[0], "one": names[0], "two": names[1]}
     place.explain(draw, "bash-find", limit=limit, below=limit - 1, **words)
-    place.facts["few"] = few + draw.randint(0, 1)
+    place.facts |= {"few": few, "many": few + 4}
     place.data = {"sizes": middle(sizes, 3), "names": names, "loud": names[3:], "quiet": names[:3]}
     return place
 
@@ -116,9 +120,12 @@ def _tables_place(draw: Draw, name: str) -> Place:
     for number, supplier in zip(draw.sample(range(10, 400), 32), suppliers, strict=True):
         part = f"{draw.choice(nouns)}-{draw.randint(10, 99)}"
         rows.append((number, part, *map(draw.choice, pools), supplier))
+    nearly = []
+    for row in draw.sample(rows, 8):
+        nearly.append((row[0] + 400, row[1], similar(draw, row[2]), *row[3:]))
     parts = Rows(
         ("id", "name", "depot", "qty", "price", "a", "b", "c", "supplier"),
-        tuple(rows),
+        (*rows, *nearly),
         key="id",
         closed=["supplier"],
         allows=_positive,
@@ -134,7 +141,7 @@ def _tables_place(draw: Draw, name: str) -> Place:
     column = draw.choice((6, 7))
     amount = draw.limit(middle(measures, 3))
     place.facts |= columns
-    place.data = {"rows": parts.rows, "people": people}
+    place.data = {"rows": rows, "people": people}
     for name in ("qty", "price"):
         place.data[name] = middle(parts.column(name), 3)
     meanings = ""
@@ -330,6 +337,11 @@ def _filing_place(draw: Draw, name: str) -> Place:
             place.write(path, "".join(lines), program=draw.random() < 0.5)
             if not folder:
                 paths[path] = None
+    almost = [f"{states[0]} {draw.line()}", states[0].upper()]
+    for folder in ("", "later/"):
+        for start, line in zip((".", ".", "", ""), (*states[::2], *almost), strict=True):
+            file = f"{start}{draw.choice(topics)}-{draw.randint(100, 999)}.{draw.choice(endings)}"
+            place.write(f"{site}/inbox/{folder}{file}", f"{line}\n")
     for home in homes:
         place.write(f"{home}/README", draw.text(1))
     place.facts = {"site": site, "topics": topics, "homes": homes, "endings": endings}
@@ -422,21 +434,31 @@ def _compare_place(draw: Draw, name: str) -> Place:
     place = Place(name, facts={"site": site, "ending": ending, "sides": sides}, grows=[site])
     often = draw.nouns(4)
     lines = [f"{draw.line(often)}\n" for _ in range(9)]
-    text, other = "".join(lines[:5]), "".join([*lines[3:7], lines[2].upper()])
-    pairs = [(text, text), (Prose(text), Prose(other)), (lines[-1], ""), ("", lines[-1])]
-    long = [*pairs, (lines[0], text), (text, lines[0]), (lines[1], ""), ("", lines[1])]
-    for start, end, contents in (
-        ("", ending, long),
-        ("", longer, long),
-        ("", ending.upper(), pairs),
-        ("", f"{ending}.bak", pairs),
-        (".", ending, pairs),
-        ("old/", ending, pairs),
+    text, blanks = "".join(lines[:5]), lines[1].replace(" ", "  ")
+    other = "".join([*lines[3:7], lines[2].upper(), blanks])
+    alone, longest = [(lines[-1], ""), ("", lines[-1])], text.replace(" ", "  ")
+    usual = [(text, text), (lines[0], text), (text, lines[0]), *alone]
+    noun, moved = draw.nouns(2)
+    almost = [(text, text.swapcase()), (text, longest), (longest, text)]
+    for form, pairs in (
+        (f"{noun}.{ending}", usual[:1]),
+        (f"old-{noun}.{ending}", usual[:1]),
+        (f"{noun}.{ending}.orig", usual[:1]),
+        (f"old/{moved}.{ending}", alone[:1]),
+        (f"later/{moved}.{ending}", alone[1:]),
+        (f"{{}}.{ending}", [*usual[1:], (Prose(text), Prose(other)), *almost]),
+        (f"{{}}.{longer}", usual),
+        (f"{{}}.{ending.upper()}", usual),
+        (f"{{}}.{ending}.bak", [*usual[:1], *alone]),
+        (f"{{}}-{ending}", usual[1:3]),
+        (f".{{}}.{ending}", usual),
+        (f"old/{{}}.{ending}", usual),
+        (f"old/new/{{}}.{ending}", [*usual[:1], *alone]),
     ):
-        for noun, pair in zip(draw.nouns(len(contents)), contents, strict=True):
+        for name, pair in zip(draw.nouns(len(pairs)), pairs, strict=True):
             for side, content in zip(sides, pair, strict=True):
                 if content:
-                    place.write(f"{side}/{start}{noun}.{end}", content)
+                    place.write(f"{side}/{form.format(name)}", content)
     place.facts |= {"original": sides[0], "backup": sides[1]}
     place.explain(draw, "bash-compare", letter=draw.choice("ghijklmno"))
     return place

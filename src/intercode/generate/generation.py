@@ -54,9 +54,9 @@ TEST_EVERY = 5
 """The number of tasks of which one is in the test split."""
 BATCH = 24
 """The number of units whose golds are executed at once."""
-BUDGET = {"bash": 14, "sql": 40, "python": 100}
+BUDGET = {"bash": 9, "sql": 40, "python": 100}
 """The number of changes near its words that one mistake may survive."""
-FIRST = {"bash": 6, "sql": 6, "python": 24}
+FIRST = {"bash": 3, "sql": 6, "python": 24}
 """The number of changes before any mistake is tried."""
 USUAL_HOPS = (2, 3, 4, 5)
 PROGRESS, CARD, TASKS = "progress.jsonl", "card.json", "tasks.jsonl"

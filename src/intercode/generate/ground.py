@@ -629,7 +629,7 @@ _TWINS = 0.6
 """The probability that files of the same name get a new file in their folder as well."""
 _ALMOST_TWIN = 0.25
 """The probability that a file gets almost the content of one of the same name elsewhere."""
-_AT_ONCE = (1, 2, 5)
+_AT_ONCE = (1, 1, 2)
 """Numbers of files with one content that are added at once near a file."""
 _MOST_CHANGES = {Rows: 6, Prose: 10}
 """The largest number of changes that a content gets at once, by its type."""
@@ -649,7 +649,10 @@ def grow_files(draw: Draw, files: Mapping[str, Any], near: Texts, known: Texts) 
         extreme = _EXTREME_FIRST
     is_extreme = not named and draw.random() < extreme
     if is_extreme:
-        path = draw.choice((min, max))(paths, key=lambda path: len(bytes_of(files[path])))
+        ends = (min, max)
+        if "head" in known:
+            ends = (max,)
+        path = draw.choice(ends)(paths, key=lambda path: len(bytes_of(files[path])))
     folder, _, file = path.rpartition("/")
     twins = [other for other in paths if other.endswith(f"/{file}") and other != path]
     content, copy, change = files[path], _COPY, _CHANGE

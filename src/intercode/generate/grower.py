@@ -25,7 +25,7 @@ _JOINED = re.compile(r"/?\w+(?:[./-]\w+)+|/\w+")
 _QUOTED = re.compile(r"'[^'\n]+'|\"[^\"\n]+\"")
 _TOKEN = re.compile(r"[\w./-]*\w|\S")
 MOST_AT_ONCE = 12
-NEUTRAL = 0.15
+NEUTRAL = 0.07
 """The part of the changes that stay although they refute nothing: others may build on them."""
 
 
