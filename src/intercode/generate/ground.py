@@ -631,7 +631,7 @@ _ALMOST_TWIN = 0.25
 """The probability that a file gets almost the content of one of the same name elsewhere."""
 _AT_ONCE = (1, 1, 2)
 """Numbers of files with one content that are added at once near a file."""
-_MOST_CHANGES = {Rows: 6, Prose: 10}
+_MOST_CHANGES = {Rows: 6, Prose: 10, Compressed: 10}
 """The largest number of changes that a content gets at once, by its type."""
 
 
