@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from intercode.errors import UsageError
+from intercode.reading import read_json
 from intercode.train import Job, Rollout, Sampler, groups
 from intercode.train.dealing import signal_of
 from intercode.types import Episode, Task
@@ -113,6 +116,36 @@ def test_a_saved_sampler_deals_what_it_would_have_dealt(tmp_path: Path) -> None:
     }
 
 
+def test_a_level_that_is_never_solved_does_not_block_the_next_one() -> None:
+    levels = [Task(f"{n}", "Do it.", "true", {"difficulty": 1 + n % 3}) for n in range(60)]
+    sampler, dealt = Sampler([(levels, 1)]), Counter[int]()
+    for _ in range(60):
+        jobs = sampler.deal(4, 8)
+        rollouts = []
+        for job in jobs:
+            assert isinstance(job.task, Task)
+            difficulty = job.task.extra["difficulty"]
+            solved = difficulty == 3 and job.seed % 2 == 0
+            episode = Episode(job.task.id, "", (), float(solved), solved, "submit")
+            rollouts.append(Rollout(job.task.id, job.group, job.seed, (), float(solved), episode))
+            dealt[difficulty] += 1
+        sampler.note(rollouts)
+    assert dealt[3] > sum(dealt.values()) / 2
+    assert min(dealt[1], dealt[2]) >= 64
+
+
+def test_rollouts_that_were_in_flight_when_a_file_was_loaded_are_noted(tmp_path: Path) -> None:
+    tasks = make_tasks(20, 3)
+    sampler, learner = Sampler([(tasks, 1)]), Learner(tasks, 5)
+    early = sampler.deal(4, 2)
+    sampler.save(tmp_path / "sampler.json")
+    late = sampler.deal(4, 2)
+    sampler.load(tmp_path / "sampler.json")
+    sampler.note(learner.play(early + late))
+    sampler.save(tmp_path / "sampler.json")
+    assert read_json(tmp_path / "sampler.json")["rollouts"] == 16
+
+
 def test_groups_are_whole_and_shares_follow_the_weights() -> None:
     left, right = make_tasks(50, 0), make_tasks(50, 1)
     jobs = Sampler([(left, 3), (right, 1)]).deal(400, 2)
@@ -173,8 +206,36 @@ def test_a_mixture_that_cannot_be_dealt_is_refused(mixture: list, options: dict)
         Sampler(mixture, **options)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"rates": {"a": 1}}', '{"rates": {}, "seed": "x"}'])
+def saved(**fields: object) -> str:
+    return json.dumps({"seed": 0, "groups": 1, "rollouts": 1, "rates": {}} | fields)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"rates": {"a": 1}}',
+        saved(seed="x"),
+        saved(groups=-1),
+        saved(rates={"0:1": [2, 1, 0]}),
+        saved(rates={"0:1": [math.nan, 1, 0]}),
+        saved(rates={"0:1": [10**400, 10**400, 0]}),
+        saved(rates={"0:1": [1, 1, 99]}),
+        "[" * 100_000,
+    ],
+)
 def test_a_file_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "sampler.json").write_text(text)
     with pytest.raises(UsageError, match=r"sampler\.json is no file of a sampler"):
         Sampler([(make_tasks(2, 0), 1)]).load(tmp_path / "sampler.json")
+
+
+def test_a_file_of_another_mixture_is_refused(tmp_path: Path) -> None:
+    tasks = make_tasks(20, 3)
+    sampler, file = Sampler([(tasks, 1)]), tmp_path / "sampler.json"
+    sampler.note(Learner(tasks, 5).play(sampler.deal(4, 2)))
+    sampler.save(file)
+    Sampler([([*tasks, Task("more", "Do it.", "true")], 1)]).load(file)
+    with pytest.raises(UsageError, match="is of another mixture: this one has no '0"):
+        Sampler([([Task("more", "Do it.", "true")], 1)]).load(file)

@@ -8,7 +8,7 @@ A group whose rollouts all succeed or all fail has no gradient. So tasks are dra
 that their group is mixed, under a pass rate that is itself drawn from what is known of the task,
 its kind and its level (Thompson sampling); `batch` plays further groups until enough are mixed
 (dynamic sampling of DAPO, Yu et al. 2025). A level of a family, which is the `difficulty` of its
-tasks, opens when 40 % of the rollouts at the level below succeed.
+tasks, opens when 40 % of the rollouts at the level below succeed, or when none of the last ones do.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ LOW = 1e-3
 """Factor of the weight of tasks outside `keep`, so that a step always finds tasks."""
 ENOUGH = 8
 """Rollouts of a level, at least, before the next one opens."""
+HOPELESS = 64
+"""Rollouts of a level, as they count now, without a success, before the next one opens anyway."""
 REMEMBERED = 10_000
 """Groups whose rollouts `note` takes: the last ones that were dealt."""
 ROUNDS = 4
@@ -114,6 +116,7 @@ class Sampler:
             raise UsageError("an environment of the mixture has no tasks")
         self._rates, self._open = dict[str, Rate](), dict[int, _Entry]()
         self._groups = self._rollouts = 0
+        self._was_loaded = False
         self._last_batch = dict[str, float]()
 
     def deal(self, groups: int, size: int) -> list[Job]:
@@ -142,6 +145,8 @@ class Sampler:
         """Note the results of rollouts that this sampler dealt; a fault is not a result."""
         for rollout in rollouts:
             entry = self._open.get(rollout.group)
+            if self._was_loaded and (entry is None or entry.task.id != rollout.task):
+                entry = self._entry_of(rollout.task)  # dealt before
             if entry is None or entry.task.id != rollout.task:
                 raise UsageError(
                     f"the rollout of {rollout.task} in group {rollout.group} "
@@ -239,16 +244,19 @@ class Sampler:
 
     def load(self, path: str | Path) -> None:
         """Go on from a file that `save` wrote: with the same mixture, the next jobs are those that
-        the saved sampler would have dealt. Rates of tasks that are new here begin as unknown."""
+        the saved sampler would have dealt. Rates of tasks that are new here begin as unknown, and
+        rollouts that were dealt before may still be noted. Raises `UsageError` for another file,
+        or one of a mixture with tasks that this one lacks."""
         try:
             state, rates = read_json(path), {}
+            numbers = [state[name] for name in ("seed", "groups", "rollouts")]
+            if not all(isinstance(number, int) for number in numbers) or min(numbers[1:]) < 0:
+                raise ValueError("a count is not a whole number")
             for name, (wins, plays, at) in state["rates"].items():
                 rates[name] = Rate(float(wins), float(plays), int(at))
-                if not 0 <= wins <= plays < math.inf:  # false for NaN too
-                    raise ValueError(f"{name}: {wins} of {plays}")
-            numbers = [state[name] for name in ("seed", "groups", "rollouts")]
-            if not all(isinstance(number, int) for number in numbers):
-                raise ValueError("a count is not a whole number")
+                # false for NaN too
+                if not (0 <= wins <= plays < math.inf and 0 <= at <= numbers[2]):
+                    raise ValueError(f"{name}: {wins} of {plays} at {at}")
         except (
             DataError,
             ValueError,
@@ -258,8 +266,16 @@ class Sampler:
             OverflowError,
         ) as error:
             raise UsageError(f"{path} is no file of a sampler ({error!r:.200})") from error
+        known = set[str]()
+        for entry in chain.from_iterable(self._sources):
+            known.update((entry.name, entry.kind, entry.level))
+        if foreign := sorted(rates.keys() - known):
+            raise UsageError(
+                f"{path} is of another mixture: this one has no {foreign[0]!r:.100}; "
+                "give the environments and tasks with which it was saved"
+            )
         self.seed, self._groups, self._rollouts = numbers
-        self._rates, self._open = rates, {}
+        self._rates, self._open, self._was_loaded = rates, {}, True
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -283,6 +299,11 @@ class Sampler:
         keys.sort(reverse=True)
         return [candidates[keys[n % len(keys)][1]] for n in range(count)]
 
+    def _entry_of(self, id: str) -> _Entry | None:
+        """Return the entry of a task, if one environment alone has a task with this id."""
+        entries = [entry for entry in chain.from_iterable(self._sources) if entry.task.id == id]
+        return entries[0] if len(entries) == 1 else None
+
     def _counts(self, name: str) -> tuple[float, float]:
         """Return successes and rollouts as they count now: half after `window` others."""
         rate = self._rates.get(name, Rate())
@@ -301,10 +322,12 @@ class Sampler:
         return self.keep[0] <= rate <= self.keep[1]
 
     def _is_open(self, entry: _Entry) -> bool:
-        """Return whether the level below is solved, or was: a level stays open."""
+        """Return whether the level below is solved, or never is; a level stays open."""
         if entry.below is None or entry.level in self._rates:
             return True
         rate = self._rates.get(entry.below, Rate())
+        if rate.plays >= HOPELESS and rate.wins < 1:
+            return True
         return rate.plays >= ENOUGH and rate.wins >= SOLVED * rate.plays
 
 
