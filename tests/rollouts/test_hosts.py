@@ -192,6 +192,31 @@ def test_nothing_is_lost_with_a_killed_host(factory: EnvFactory) -> None:
     assert all(rollout.reward == float(rollout.task.startswith("names")) for rollout in rollouts)
 
 
+def test_hosts_that_are_killed_again_and_again_come_back(factory: EnvFactory) -> None:
+    others = hosts_of(os.getpid())
+    with RolloutPool(factory, envs=4, hosts=2, retries=9) as pool:
+        killed, benched = set[int](), list[int]()
+
+        def kill() -> None:
+            until = time.monotonic() + 120
+            while len(killed) < 8 and time.monotonic() < until:
+                for pid in hosts_of(os.getpid()) - others - killed:
+                    killed.add(pid)
+                    os.kill(pid, signal.SIGKILL)
+                benched.append(pool.stats("other").benched_hosts)
+                time.sleep(0.01)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        with pytest.warns(RuntimeWarning, match="the host on process-. is started anew"):
+            rollouts = list(pool.run(groups(TASK_IDS, 1), ScriptedModel(REPLIES)))
+        killer.join()
+        assert len(killed) >= 8
+        assert max(benched) > 0
+        assert None not in {rollout.reward for rollout in rollouts}
+        wait_for(lambda: pool.stats("other").benched_hosts == 0, 60)
+
+
 def test_a_killed_parent_leaves_nothing(factory: EnvFactory, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     data = str(write_box(tmp_path / "box", TASKS))
@@ -231,6 +256,11 @@ def test_environments_that_cannot_be_sent_stay_here_and_a_warning_says_so(
         assert [rollout.reward for rollout in rollouts] == [1.0] * 4
     with pytest.raises(UsageError, match="hosts is 0"):
         RolloutPool(factory, hosts=0)
+    with (
+        pytest.warns(match="hosts is 4, but 1 environments"),
+        RolloutPool(factory, envs=1, hosts=4),
+    ):
+        pass
 
 
 def test_by_default_there_is_a_host_for_four_environments_and_cores() -> None:

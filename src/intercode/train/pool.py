@@ -107,6 +107,8 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
         # by default, only factories that can be sent
         if hosts is None and not all(getattr(make, "prepare_again", None) for make in factories):
             hosts = 1
+        if hosts is not None and hosts > envs:
+            warnings.warn(f"hosts is {hosts}, but {envs} environments need no more", stacklevel=2)
         hosts, host_envs = hosts_here(hosts, envs), None
         with ExitStack() as opened:
             if hosts > 1:
@@ -120,7 +122,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
                 maker = partial(host_envs.make, number) if host_envs else make
                 own_tasks = tasks or getattr(make, "tasks", ())
                 self.settings.append(Setting(maker, own_tasks, agent, self.limits.turns))
-            self._hosts = opened.pop_all()
+            self._hosts, self._host_envs = opened.pop_all(), host_envs
         self._workers = Workers(envs)
         self._trackers = weakref.WeakSet[BudgetTracker]()
         self._lent = weakref.WeakSet[LentEpisode]()
@@ -174,7 +176,8 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
     def stats(self, tag: str = "") -> PoolStats:
         """Return the figures of the rollouts with this tag that ended since the last call: call it
         once a step."""
-        return self._tally.take(tag)
+        benched = self._host_envs.benched() if self._host_envs else 0
+        return self._tally.take(tag, benched)
 
     def log(self, step: int, tag: str = "") -> dict[str, float]:
         """Return the numbers of `stats` by name, with the step, as loggers take them; with a tag,

@@ -20,7 +20,8 @@ class PoolStats:
     again. `faults` by the side at fault (model, sandbox, data), `cuts` by the limit of the rollout
     (turns, reply, tokens, context), `limit_hits` by the limit of the sandbox that an action hit
     (time, memory, output, …). `no_value` counts rollouts without values, in a pool that records
-    them, by reason.
+    them, by reason. `benched_hosts` do not play now, after three faults in a row, and start anew
+    within seconds.
 
     `groups` counts those whose last rollout has ended: the jobs of a group must come in a row. The
     `flat_groups` among them have equal rewards, so they have no gradient; in the `solved_groups`
@@ -40,6 +41,7 @@ class PoolStats:
     cuts: dict[str, int]
     limit_hits: dict[str, int]
     no_value: dict[str, int]
+    benched_hosts: int
     groups: int
     flat_groups: int
     solved_groups: int
@@ -151,7 +153,7 @@ class Tally:
             figures.seconds["actions"] += actions
             figures.seconds["rest"] += max(0.0, seconds - model - actions)
 
-    def take(self, tag: str) -> PoolStats:
+    def take(self, tag: str, benched_hosts: int) -> PoolStats:
         """Return the figures of a tag, and begin anew; groups that are not complete remain."""
         with self._lock:
             figures = self._figures.pop(tag, _Figures())
@@ -180,6 +182,7 @@ class Tally:
             cuts=dict(figures.cuts),
             limit_hits=dict(figures.limit_hits),
             no_value=dict(figures.no_value),
+            benched_hosts=benched_hosts,
             groups=len(groups),
             flat_groups=len(flat),
             solved_groups=sum(group.solved for group in flat),

@@ -236,7 +236,8 @@ class HostExecutor(AbstractContextManager["HostExecutor"]):
                 result = replace(result, outcomes={**result.outcomes, "node": host.node.name})
             if result.error is None or result.error.startswith("data:"):
                 yield from host.held.values()
-                host.held, host.in_a_row = {}, 0
+                host.held = {}
+                host.note_success()
                 yield result
             else:
                 host.held[key] = self._faulted[key] = result

@@ -59,7 +59,11 @@ class HostEnvs:
         self._facts: list[dict[str, Any]] | None = None
         self._lock = threading.Lock()
         self.answers_questions = isinstance(on, int)
-        self.hosts = NodeHosts(on, EnvHost, prepare, NodeHost, self._refuse, calls)
+        self.here: Sequence[Callable[[], Any]] = ()
+        """The factories, if this process can play, too, while no host can."""
+        self.hosts = NodeHosts(
+            on, EnvHost, prepare, NodeHost, self._refuse, calls, return_later=True
+        )
         try:
             self.count(self.free_host(), -1)
         except BaseException:
@@ -82,11 +86,25 @@ class HostEnvs:
         with self._lock:
             return {host.node.name: host.envs for host in self.hosts if host.envs}
 
-    def make(self, factory: int = 0) -> HostEnv:
-        """Make an environment on the host with the fewest. Raises `SandboxError` if none can."""
+    def benched(self) -> int:
+        """Return how many hosts cannot play now, after faults in a row."""
+        with self._lock:
+            self.hosts.look()
+            return sum(host.benched is not None for host in self.hosts)
+
+    def make(self, factory: int = 0) -> Any:
+        """Make an environment on the host with the fewest, or in this process if no host can play.
+        Raises `SandboxError` if none can."""
         while True:  # until a host answers
-            with suppress(HostLost):
+            try:
                 return HostEnv(self, factory)
+            except HostLost:
+                continue
+            except SandboxError as error:
+                if not self.here:
+                    raise
+                warnings.warn(f"an environment plays in this process: {error}", stacklevel=2)
+                return self.here[factory]()
 
     def free_host(self, current: NodeHost | None = None, actor: Any = None) -> NodeHost:
         """Return the host with the fewest environments, after adding one there; or `current`, if
@@ -131,7 +149,7 @@ class HostEnvs:
             raise HostLost(f"the host on {host.node.name} was lost: {error}") from error
         if isinstance(answer, IntercodeError):
             raise answer
-        host.in_a_row = 0
+        host.note_success()
         return answer
 
     def _refuse(self, begun: list[tuple[dict[str, Any], Sequence[Task]]]) -> str | None:
@@ -302,7 +320,8 @@ class RayEnvs(HostEnvs):
 
     def __call__(self) -> HostEnv:
         """Make an environment. Raises `SandboxError` if no node can."""
-        return self.make()
+        env: HostEnv = self.make()
+        return env
 
 
 def _prepare_shipped(shipment: Shipment) -> list[EnvFactory]:
@@ -317,7 +336,9 @@ def spread(factories: Sequence[Callable[[], Any]], hosts: int, calls: int) -> Ho
             if not isinstance(factory, EnvFactory):
                 raise TypeError(f"{factory!r:.50} is not a factory of intercode.prepare")
         prepare = partial(pickle.loads, cloudpickle.dumps(list(factories)))
-        return HostEnvs(hosts, lambda: prepare, calls)
+        envs = HostEnvs(hosts, lambda: prepare, calls)
+        envs.here = factories
+        return envs
     except Exception as error:
         warnings.warn(
             f"the environments stay in this process, since others cannot prepare them: {error}",

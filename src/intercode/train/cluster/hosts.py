@@ -4,6 +4,7 @@ evaluation and for the environments of a pool.
     a node joins ──► start ──► begin ──► admitted ──► ready ──► lost ──► started anew,
                        │                                         │       if its node is alive
                        └── an error, or other settings ──► benched ◄── third fault in a row
+                                                             └──► started anew later, in a pool
 
 Nothing here waits for a host: `look` starts the missing ones and takes what those that begun have
 answered, so that a node that joins late, or never answers, holds up no other.
@@ -12,6 +13,7 @@ answered, so that a node that joins late, or never answers, holds up no other.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,19 +29,24 @@ from intercode.types import Episode
 LOOK = 2.0
 """Seconds between two looks for new nodes."""
 PATIENCE = 15.0
-"""Seconds without any node until there is none left."""
+"""Seconds without any host until there is none left."""
+BENCHED = 1.0, 8.0
+"""Seconds until a pool's benched host starts anew, at first and at most: they double each time."""
 
 
 @dataclass(slots=True, eq=False)
 class NodeHost:
-    """A node's host. `begin` is its open first call, with `arguments`; `benched` says why it is no
-    longer used."""
+    """A node's host. `begin` is its open first call, with `arguments`; `benched` says why it is not
+    used, `again` when it starts anew (`time.monotonic`; never if None)."""
 
     node: Node
     arguments: tuple[Any, ...] = ()
     actor: Any = None
     begin: Any = None
     benched: str | None = None
+    again: float | None = None
+    rest: float = BENCHED[0]
+    """Seconds of the next time on the bench."""
     faults: int = 0
     in_a_row: int = 0
     envs: int = 0
@@ -52,6 +59,9 @@ class NodeHost:
     """Jobs of an evaluation, in the order in which the host got them."""
     held: dict[Key, Episode] = field(default_factory=dict)
     """Episodes of the faults in a row, which are played elsewhere if the node is benched."""
+
+    def note_success(self) -> None:
+        self.in_a_row, self.rest = 0, BENCHED[0]
 
     @property
     def ready(self) -> bool:
@@ -69,14 +79,18 @@ class NodeHosts:
         entry: Callable[[Node], NodeHost],
         admit: Callable[[Any], str | None],
         calls: int,
+        *,
+        return_later: bool = False,
     ) -> None:
         """`on` is a cluster of Ray, or a number of processes of this machine. The hosts' objects
         are `kind(prepare())`, and each answers `calls` calls at once. `entry` describes the host of
-        a node. `admit` gets what `begin` returned, and says why the host may not be used, if so."""
+        a node. `admit` gets what `begin` returned, and says why the host may not be used, if so.
+        `return_later`: once a host could be used, benched ones start anew after a while."""
         self.cluster: LocalCluster | RayCluster
         self.cluster = LocalCluster(on) if isinstance(on, int) else RayCluster(on)
         self._kind, self._calls, self._entry, self._admit = kind, calls, entry, admit
         self._looked, self._seen, self._closed = 0.0, time.monotonic(), False
+        self._return_later, self._any_admitted = return_later, False
         self._by_node = dict[str, NodeHost]()
         try:
             self._argument = prepare()
@@ -105,6 +119,9 @@ class NodeHosts:
                     host = self._by_node[node.id] = self._entry(node)
                     self._start(host)
         for host in self:
+            if host.again is not None and time.monotonic() >= host.again:
+                host.benched, host.again, host.in_a_row = None, None, 0
+                self._start(host)
             if host.begin is not None and self.cluster.wait([host.begin], 0):
                 self._receive(host)
         ready = [host for host in self if host.ready]
@@ -131,9 +148,16 @@ class NodeHosts:
             self.bench(host, f"{FAULTS_IN_A_ROW} faults in a row, the last: {why}")
 
     def bench(self, host: NodeHost, why: str) -> None:
-        """Stop using a node."""
+        """Stop using a node, for a while or for good."""
         host.benched, host.begin = why, None
         host.actor.call("end", CLEAN_UP)
+        if not (self._return_later and self._any_admitted):
+            return
+        host.again = time.monotonic() + host.rest
+        if host.rest == BENCHED[0]:
+            why = f"the host on {host.node.name} is started anew: {why}"
+            warnings.warn(why, RuntimeWarning, stacklevel=2)
+        host.rest = min(2 * host.rest, BENCHED[1])
 
     def why_none(self) -> str | None:
         """Return why no host can be used, now or later; None if one can or might."""
@@ -141,9 +165,10 @@ class NodeHosts:
             return "they are closed"
         if any(not host.benched for host in self):
             return None
+        returns = any(host.again is not None for host in self)
+        if (returns or not self._by_node) and time.monotonic() - self._seen < PATIENCE:
+            return None
         if not self._by_node:
-            if time.monotonic() - self._seen < PATIENCE:
-                return None
             return "the cluster has none with cores"
         return "; ".join(f"{host.node.name}: {host.benched}" for host in self)
 
@@ -164,3 +189,5 @@ class NodeHosts:
             self.bench(host, str(answer))
         elif why := self._admit(answer):
             self.bench(host, why)
+        else:
+            self._any_admitted = True
