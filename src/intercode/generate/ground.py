@@ -649,9 +649,7 @@ def grow_files(draw: Draw, files: Mapping[str, Any], near: Texts, known: Texts) 
         extreme = _EXTREME_FIRST
     is_extreme = not named and draw.random() < extreme
     if is_extreme:
-        ends = (min, max)
-        if "head" in known:
-            ends = (max,)
+        ends = [max] if "head" in known else [min, max]
         path = draw.choice(ends)(paths, key=lambda path: len(bytes_of(files[path])))
     folder, _, file = path.rpartition("/")
     twins = [other for other in paths if other.endswith(f"/{file}") and other != path]
