@@ -66,6 +66,13 @@ def test_after_a_run_a_line_says_what_to_type_next(cli: Any, box: Path, tmp_path
     write_tasks(tmp_path / "t.jsonl", [{"id": "a", "query": "q", "gold": "date +%N"}])
     gold = cli("eval", "bash", "--data", "t.jsonl", "--agent", "gold", "--out", "gold")
     assert "1 gold failed; `intercode check bash --data t.jsonl` says why" in gold.err
+    rounds = [{"query": f"Print {number}.", "gold": f"echo {number}"} for number in (1, 2)]
+    write_tasks(tmp_path / "t.jsonl", [{"rounds": rounds}])
+    few = cli(
+        "eval", "bash", "--data", "t.jsonl", "--agent", "gold", "--turns", "3", "--out", "few"
+    )
+    assert "1 episode had too few turns for all rounds; raise --turns" in few.err
+    assert "gold failed" not in few.err
 
 
 def test_the_run_records_all_that_decides_its_results(cli: Any, box: Path, tmp_path: Path) -> None:

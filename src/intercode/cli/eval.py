@@ -143,13 +143,15 @@ def _report(
     config: dict[str, Any], episodes: Sequence[Episode], data: str | None, as_json: bool
 ) -> int:
     """Print the figures and advice; return the number of errors."""
-    from intercode.report.advice import about_golds, about_replies, next_step
+    from intercode.report.advice import about_golds, about_replies, about_rounds, next_step
     from intercode.report.summary import summary
 
     figures = summary(config, episodes)
     show_summaries([figures], as_json)
     show_reasons(episodes)
     if note := about_golds(config, episodes, data):
+        _note(note)
+    if note := about_rounds(episodes):
         _note(note)
     if not as_json:
         say(next_step(config, episodes))

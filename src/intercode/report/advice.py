@@ -18,6 +18,7 @@ def about_golds(config: Config, episodes: Sequence[Episode], data: str | None) -
     count = sum(why.startswith("gold_") for why in config.get("excluded", {}).values())
     for episode in episodes:
         is_failed = episode.reward is not None and not episode.success
+        is_failed = is_failed and not _had_no_turns(episode)
         count += is_failed + (episode.error or "").startswith("data")
     if not count:
         return ""
@@ -35,6 +36,18 @@ def next_step(config: Config, episodes: Sequence[Episode]) -> str:
     elif any(episode.error is not None for episode in episodes):
         flag, what = " --ended error", "the errors"
     return f"next: `intercode show {shlex.quote(config['run'])}{flag}` lists {what}"
+
+
+def about_rounds(episodes: Sequence[Episode]) -> str:
+    """Return a note on the episodes that had no turns for all their rounds."""
+    count = sum(map(_had_no_turns, episodes))
+    if not count:
+        return ""
+    return f"{count_of(count, 'episode')} had too few turns for all rounds; raise --turns"
+
+
+def _had_no_turns(episode: Episode) -> bool:
+    return episode.ended == "turns" and bool(episode.outcomes.get("rounds"))
 
 
 def about_replies(config: Config, episodes: Sequence[Episode]) -> Iterator[str]:
