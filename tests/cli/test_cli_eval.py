@@ -69,7 +69,7 @@ def test_after_a_run_a_line_says_what_to_type_next(cli: Any, box: Path, tmp_path
     rounds = [{"query": f"Print {number}.", "gold": f"echo {number}"} for number in (1, 2)]
     write_tasks(tmp_path / "t.jsonl", [{"rounds": rounds}])
     few = cli(
-        "eval", "bash", "--data", "t.jsonl", "--agent", "gold", "--turns", "3", "--out", "few"
+        "eval", "bash", "--data", "t.jsonl", "--agent", "gold", "--turns", "1", "--out", "few"
     )
     assert "1 episode had too few turns for all rounds; raise --turns" in few.err
     assert "gold failed" not in few.err
