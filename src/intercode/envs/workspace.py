@@ -197,6 +197,21 @@ class WorkspaceSpec:
                 )
             return self._task_specs[key]
 
+    def on(self, template: Start, variables: Mapping[str, str]) -> WorkspaceSpec:
+        """Return this spec with another template, and more variables."""
+        key = "on", template
+        with _template_lock:
+            if key not in self._task_specs:
+                of_image = dict(getattr(self.template, "environment", ()))
+                environment = self.environment or {**ENVIRONMENT, **of_image}
+                self._task_specs[key] = replace(
+                    self,
+                    template=template,
+                    environment={**environment, **variables},
+                    _task_specs={},
+                )
+            return self._task_specs[key]
+
     def _build_template(self, task: str, image: str | None, setup: str | None) -> Start:
         template = self.template
         if image and self.build:

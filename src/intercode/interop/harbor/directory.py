@@ -23,6 +23,7 @@ import tarfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from intercode.envs.compose import containers_of, find_compose, read_yaml, service_of
 from intercode.errors import DataError, IntercodeError, UsageError
@@ -40,11 +41,12 @@ from intercode.tasks import Record
 from intercode.tasks.formats import Unreadable
 from intercode.tasks.loader import Records, is_comment
 from intercode_sandbox.base import script_command
-from intercode_sandbox.template import folder_digest
+from intercode_sandbox.template import folder_digest, hash_of
 
 Reason = tuple[str, str]
 """Why a task cannot be played, and the kind of `KINDS`."""
 TOML, YAML = "task.toml", "task.yaml"
+DOWNLOADS = "its tests download"
 NO_IMAGE = "has neither a Dockerfile nor a docker_image: give it an image with --image NAME"
 _SECONDS, _MEMORY, _DISK, _PROCESSES = 600.0, 2048, 2048, 512
 """The usual limits: seconds of the agent, MiB, MiB of changes, processes."""
@@ -60,6 +62,9 @@ _DOWNLOAD = re.compile(
 )
 """A command of a test script that downloads: `curl -LsSf https://host/install.sh | sh`, but neither
 `curl http://localhost:80` nor `pip install pytest`, which does nothing where pytest is there."""
+_INSTALL = re.compile(r"\b(?:pip3?|apt|apt-get|npm|gem|cargo)[ \t]+(?:-\S+[ \t]+)*install\b")
+"""A command that downloads where the package is missing."""
+_MCP = "\n\nMCP servers for this task (without an MCP client, talk to them from the shell):"
 _LOCAL = re.compile(r"https?://(?:localhost|127\.|0\.0\.0\.0|\[::1\])")
 _SERVICE = re.compile(r"\blocalhost\b|\b127\.0\.0\.1\b|\b0\.0\.0\.0\b|\bpgrep\b|\bpsutil\b")
 _SUBJECT = re.compile(r"(?<![\w./])/(?:etc|opt|usr/local)(?:/[\w+-]+(?:\.[\w+-]+)*)+")
@@ -158,9 +163,11 @@ def _read_task(
     environment = task.get("environment") or {}
     services, reasons = _services(build, main, root)
     solving = task.get("solution") or {}
-    parts = environment, task.get("shared") or {}, verifier, solving
-    (for_all, for_steps, for_tests, for_solution), lacking = _variables(*parts)
-    reasons = [*_machine_reasons(environment), *reasons]
+    servers, unreachable = _mcp_servers(environment, services)
+    headers = [{"env": server.get("headers")} for server in servers.values()]
+    parts = environment, task.get("shared") or {}, verifier, solving, *headers
+    (for_all, for_steps, for_tests, for_solution, *_), lacking = _variables(*parts)
+    reasons = [*_machine_reasons(environment), *reasons, *unreachable]
     reasons += _test_reasons(script, tests, services, root)
     reasons += _setting_reasons(agent, verifier, environment, lacking)
     image = environment.get("docker_image")
@@ -169,8 +176,15 @@ def _read_task(
     elif not image:
         reasons.append((NO_IMAGE, "needs_files"))
     gold = _solution(solution, for_solution, root)
+    world = folder_digest(build, times=False)
+    scripts = "\n".join(_scripts(script, tests, root))
+    fetches = None
+    if _DOWNLOAD.search(scripts) or _INSTALL.search(scripts):
+        variables = repr((for_all, for_steps, for_tests))
+        digest = folder_digest(tests, times=False)
+        fetches = hash_of(world, str(image), scripts, digest, variables)
     return {
-        "query": query,
+        "query": query + _about(servers),
         "gold": gold,
         **fields,
         "verify_seconds": float(verifier.get("timeout_sec") or _SECONDS),
@@ -183,8 +197,11 @@ def _read_task(
         "services": services or None,
         **_sizes(environment),
         "keep_processes": "auto" if gold else _asks_services(tests, root),
+        "mcp_servers": servers or None,
+        "skills_dir": environment.get("skills_dir"),
+        "fetches": fetches,
         "hardness": (task.get("metadata") or {}).get("difficulty"),
-        "world": folder_digest(build, times=False),
+        "world": world,
         "unplayable": reasons or None,
     }
 
@@ -207,8 +224,6 @@ def _setting_reasons(
     environment: Record,
     lacking: Collection[str],
 ) -> Iterator[Reason]:
-    if environment.get("mcp_servers"):
-        yield "needs MCP servers", "needs_machine"
     if verifier.get("environment_mode") == "separate":
         yield "its tests run in an image of their own", "needs_machine"
     if "allowlist" in (environment.get("network_mode"), agent.get("network_mode")):
@@ -241,18 +256,57 @@ def _test_reasons(
 ) -> Iterator[Reason]:
     if not present(script):
         yield f"has no {script.name}", "needs_files"
-        return
     hosts = "|".join(map(re.escape, services or ("localhost",)))
     local = re.compile(rf"{_LOCAL.pattern}|https?://(?:{hosts})\b")
-    texts = [
-        read_bytes(file, root).decode("utf-8", "replace")
-        for file in (script, *sorted(tests.glob("*.sh")))
-    ]
-    for text in texts:
+    for text in _scripts(script, tests, root):
         for match in _DOWNLOAD.finditer(text):
             if not local.search(match[1]):
-                yield f"its tests download ({match[1].strip():.80})", "needs_network"
+                why = f"{DOWNLOADS} ({match[1].strip():.80}): where there is a network, run"
+                yield f"{why} `intercode check harbor --data DIR --warm` once", "needs_network"
                 return
+
+
+def _mcp_servers(
+    environment: Record, services: Mapping[str, Record]
+) -> tuple[dict[str, Record], list[Reason]]:
+    """Return the MCP servers of a task, as programs' `mcpServers` have them, and why an agent here
+    cannot reach some: no service has the name in the address."""
+    names = set(services)
+    for service in services.values():
+        names.update(service.get("aliases", ()))
+    servers = dict[str, Record]()
+    reasons = list[Reason]()
+    for entry in environment.get("mcp_servers") or ():
+        name, kind = str(entry["name"]), entry.get("transport") or "sse"
+        if kind == "stdio":
+            words = [str(word) for word in entry.get("args") or ()]
+            servers[name] = {"command": str(entry["command"]), "args": words}
+            continue
+        url = str(entry["url"])
+        kind = kind.replace("streamable-http", "http")
+        servers[name] = {"type": kind, "url": url, "headers": dict(entry.get("headers") or {})}
+        if urlsplit(url).hostname not in names:
+            reasons.append((f"no service is its MCP server {name} ({url:.80})", "needs_network"))
+    return servers, reasons
+
+
+def _about(servers: Mapping[str, Record]) -> str:
+    """Return the paragraph of the query about MCP servers."""
+    if not servers:
+        return ""
+    lines = [""]
+    for name, server in servers.items():
+        place = server.get("url") or shlex.join([server["command"], *server["args"]])
+        lines.append(f"- {name}: {place} ({server.get('type', 'stdio')})")
+    return _MCP + "\n".join(lines)
+
+
+def _scripts(script: Path, tests: Path, root: Path) -> list[str]:
+    """Return the texts of the tests' shell scripts; none without the script that runs them."""
+    if not present(script):
+        return []
+    files = (script, *sorted(tests.glob("*.sh")))
+    return [read_bytes(file, root).decode("utf-8", "replace") for file in files]
 
 
 def _subjects(query: str) -> list[str]:

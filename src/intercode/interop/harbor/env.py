@@ -18,15 +18,18 @@ from typing import Any, ClassVar
 
 from intercode.envs.bash.env import BashEnv
 from intercode.envs.bash.options import BashOptions
+from intercode.envs.warmed import is_warm
 from intercode.envs.workspace import WorkspaceSpec
 from intercode.errors import UsageError
 from intercode.factory import none_playable
-from intercode.interop.harbor.directory import NO_IMAGE, read_directory
+from intercode.interop.harbor.directory import DOWNLOADS, NO_IMAGE, read_directory
 from intercode.interop.harbor.language import LANGUAGE
 from intercode.interop.harbor.options import HarborOptions
 from intercode.tasks import DataSet
 from intercode.tasks.loader import Records
 from intercode.types import Prepared, Task, TaskIssue
+from intercode_sandbox.pod import usual_provider_name
+from intercode_sandbox.template import hash_of
 
 NO_NETWORK = "none: agents, solutions and tests have no network, whatever the tasks allow"
 
@@ -50,6 +53,7 @@ class HarborEnv(BashEnv):
         issues = cls.lint_files(data, options)
         left_out = []
         tasks = []
+        layers = dict[str, str]()
         for task in data.tasks:
             left_out += [(task, issue) for issue in issues[task.id]]
             image = task.extra.get("image") or ""
@@ -59,25 +63,43 @@ class HarborEnv(BashEnv):
                 task = replace(task, extra=extra)
             if not issues[task.id]:
                 tasks.append(task)
+                layers |= cls._layers(task, options)
         if not tasks:
             raise UsageError(none_playable(left_out))
         world = super().prepare_world(replace(data, tasks=tuple(tasks)), options)
         world.arguments["spec"].provider.stand_in = options.image
+        warms = isinstance(options, HarborOptions) and options.warm
+        layers = {id: key for id, key in layers.items() if warms or is_warm(key)}
+        tests = replace(world.arguments["tests"], layers=layers, warms=warms)
         return replace(
             world,
+            arguments={**world.arguments, "tests": tests},
             facts=lambda: {"network": NO_NETWORK, **world.facts()},
             left_out=[*left_out, *world.left_out],
         )
 
     @classmethod
+    def _layers(cls, task: Task, options: BashOptions) -> dict[str, str]:
+        """Return the keys of the layers that the tests of a task, and of its rounds, may have."""
+        keys = {}
+        sandbox = options.sandbox or cls.sandbox or usual_provider_name()
+        for posed in (task, *task.rounds):
+            if fetched := posed.extra.get("fetches"):
+                keys[posed.id] = hash_of(fetched, options.image or "", sandbox)
+        return keys
+
+    @classmethod
     def lint_files(cls, data: DataSet, options: BashOptions) -> Mapping[str, Sequence[TaskIssue]]:
         """Return why the tasks cannot be played here."""
         everything = isinstance(options, HarborOptions) and options.everything
+        warms = isinstance(options, HarborOptions) and options.warm
         issues = dict[str, list[TaskIssue]]()
         for task in data.tasks:
             issues[task.id] = []
+            has_layers = warms or all(map(is_warm, cls._layers(task, options).values()))
             for why, kind in task.extra.get("unplayable", ()):
                 with_network = everything and kind == "needs_network"
+                with_network |= has_layers and why.startswith(DOWNLOADS)
                 if not (with_network or (options.image and why == NO_IMAGE)):
                     issues[task.id].append(TaskIssue(why, kind))
         return issues
