@@ -13,15 +13,14 @@ already stays as it is. Commands run in the task's sandbox, as the agent.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from intercode.errors import DataError
 from intercode.types import Task
 from intercode_sandbox.base import Sandbox
 
-SERVERS, SKILLS = "mcp_servers", "skills_dir"
-"""The fields of a record: servers by name, as in `mcpServers`, and a folder of the sandbox."""
+EQUIPMENT = "agent_equipment"
+"""The field of a record: {"servers": as in `mcpServers`, "skills": a folder of the sandbox}."""
 _PLACE = """
 mkdir -p "$CLAUDE_CONFIG_DIR/skills" "$CODEX_HOME/skills"
 [[ -e $CLAUDE_CONFIG_DIR/.claude.json ]] || cp "$MCP_CONFIG" "$CLAUDE_CONFIG_DIR/.claude.json"
@@ -34,45 +33,35 @@ fi
 
 
 def equip(sandbox: Sandbox, task: Task, folder: str) -> tuple[dict[str, str], str]:
-    """Write the configuration into the agent's folder in the sandbox. Return variables, and the
-    Bash that brings it to where programs look; nothing for a task without servers and skills."""
-    servers, skills = task.extra.get(SERVERS) or {}, task.extra.get(SKILLS) or ""
-    if not (servers or skills):
+    """Write the configuration into the agent's folder. Return variables, and Bash that brings it to
+    where programs look; nothing for a task without equipment."""
+    equipment = task.extra.get(EQUIPMENT)
+    if not equipment:
         return {}, ""
-    config = f"{folder}/mcp.json"
-    try:
-        table = servers_as_toml(servers)
-    except (TypeError, AttributeError) as error:
-        raise DataError(f"task {task.id}: field {SERVERS!r}: {error}") from error
+    servers, config = equipment["servers"], f"{folder}/mcp.json"
     sandbox.write(config, json.dumps({"mcpServers": servers}).encode())
-    sandbox.write(f"{folder}/mcp.toml", table.encode())
+    sandbox.write(f"{folder}/mcp.toml", "\n".join(toml_lines(servers)).encode())
     variables = {
         "MCP_CONFIG": config,
         "CLAUDE_CONFIG_DIR": f"{folder}/claude",
         "CODEX_HOME": f"{folder}/codex",
-        "SKILLS_DIR": skills,
+        "SKILLS_DIR": equipment["skills"],
     }
     return variables, _PLACE
 
 
-def servers_as_toml(servers: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return servers as tables of Codex's configuration."""
-    lines = []
+def toml_lines(servers: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines of Codex's configuration with these servers."""
     for name, server in servers.items():
-        lines.append(f"[mcp_servers.{_toml(name)}]")
+        yield f"[mcp_servers.{_toml(name)}]"
         for key, value in server.items():
             if key == "headers":
-                key = "http_headers"
-            if key != "type":
-                lines.append(f"{key} = {_toml(value)}")
-    return "\n".join([*lines, ""])
+                for header, text in value.items():
+                    yield f"http_headers.{_toml(header)} = {_toml(text)}"
+            elif key != "type":
+                yield f"{key} = {_toml(value)}"
 
 
-def _toml(value: object) -> str:
-    """Return a text, or a list or an object of texts, as TOML in one line."""
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_toml(key)} = {_toml(text)}' for key, text in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    # as in JSON, but for one control character
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+def _toml(value: str | list[str]) -> str:
+    """Return a text, or a list of texts, as TOML: as in JSON, but for one control character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

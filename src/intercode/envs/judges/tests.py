@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 from intercode.doors import part
@@ -19,15 +20,13 @@ from intercode.envs.travel import stays_behind
 from intercode.envs.verdict import Verdict, gold_fault, missing_verdict
 from intercode.envs.verdict import score as score_of
 from intercode.envs.verify import Verifier, Work, run_tests
-from intercode.envs.warmed import fetch, forget, with_layer
 from intercode.envs.workspace import Workspace, WorkspaceSpec
 from intercode.errors import DataError
 from intercode.types import ExecResult, GoldRun, Score, Task, TaskIssue, shorten_text
 from intercode.user import golds_of
 from intercode_sandbox.base import Sandbox
 
-_TESTS, _END = 20, 500
-"""Results that are shown, and characters of what tests printed with the network."""
+_TESTS = 20
 _IN_PROCESS = "in-process: code of the agent runs inside the tests' process and can forge results"
 _BESIDE = "in-process: code of the agent runs while the tests do, and can read and mislead them"
 _WRITABLE = "the gold passes only where programs of the agent can change the tests' files"
@@ -62,14 +61,8 @@ class Tests:
     references: GoldCache[Verdict] = field(default_factory=GoldCache)
     forgeries: GoldCache[tuple[str, str]] = field(default_factory=GoldCache)
     """The forgery that pays, and what the forgeries show; "" for nothing."""
-    layers: Mapping[str, str] = field(default_factory=dict)
-    """The keys of the warmed layers of tests (`warmed.py`), by task id."""
-    warms: bool = False
-    """Make the layers that are missing, with this machine's network."""
-    printed: dict[str, str] = field(default_factory=dict)
-    """What tests printed while they had the network, by the key of their layer."""
-    cold: set[str] = field(default_factory=set)
-    """The keys of layers with which golds do not pass, which are not kept."""
+    layers: Mapping[str, Path | None] = field(default_factory=dict)
+    """What the tests have fetched (`warmed.py`), by task id."""
 
 
 class HiddenTests:
@@ -141,19 +134,11 @@ class TestsJudge(HiddenTests):
 
     def _box_for(self, world: FilesWorld, task: Task, verifier: Verifier) -> Workspace:
         """Return the workspace in which the tests run."""
-        spec = self._warmed(world.spec_of(task).for_tests(verifier.memory), task, verifier)
+        layer = self.tests.layers.get(task.id)
+        spec = world.spec_of(task).for_tests(verifier.memory, layer)
         self._box = self._box or Workspace(spec)
         self._box.switch_to(spec)
         return self._box
-
-    def _warmed(self, spec: WorkspaceSpec, task: Task, verifier: Verifier) -> WorkspaceSpec:
-        """Return the spec with what the tests fetch, if they have been warmed or shall be."""
-        key = self.tests.layers.get(task.id, "")
-        if not key or key in self.tests.cold or spec.network != "none":
-            return spec
-        if self.tests.warms and (printed := fetch(spec, verifier, task, key)):
-            self.tests.printed[key] = printed
-        return with_layer(spec, task, key)
 
     def reference(self, world: FilesWorld, task: Task) -> Verdict:
         """Return the verdict on the gold's work, or without a gold on the untouched files; the
@@ -162,27 +147,13 @@ class TestsJudge(HiddenTests):
         verdict = self._verdict_on(world, task)
         if task.gold and (why := self._gold_fault(task, verdict)):
             raise DataError(f"task {task.id}: the gold does not pass its tests: {why}")
-        if why := self._missing(task, verdict):
+        rewards_only = self.tests.verifiers[task.id].rewards_only
+        if why := missing_verdict(verdict, rewards_only=rewards_only):
             raise DataError(f"task {task.id}: on untouched files, {why}")
         return verdict
 
-    def _cool(self, task: Task) -> None:
-        """Remove the layer that this check made for the tests, with which they do not pass."""
-        key = self.tests.layers.get(task.id, "")
-        if key and self.tests.warms:
-            self.tests.cold.add(key)
-            forget(key)
-
-    def _missing(self, task: Task, verdict: Verdict) -> str:
-        rewards_only = self.tests.verifiers[task.id].rewards_only
-        return missing_verdict(verdict, rewards_only=rewards_only)
-
     def _gold_fault(self, task: Task, verdict: Verdict) -> str:
-        why = gold_fault(verdict, rewards_only=self.tests.verifiers[task.id].rewards_only)
-        key = self.tests.layers.get(task.id, "")
-        if why and key in self.tests.cold:
-            why += f"; with the network, they printed:\n{self.tests.printed.get(key, '')[-_END:]}"
-        return why
+        return gold_fault(verdict, rewards_only=self.tests.verifiers[task.id].rewards_only)
 
     def _verdict_on(self, world: FilesWorld, task: Task) -> Verdict:
         return self.tests.references.get(
@@ -212,8 +183,6 @@ class TestsJudge(HiddenTests):
                 return self._with_alternatives(world, task, verdict), last
             attempts.append((verdict, last))
         verdict, last = attempts[0]
-        if task.gold or self._missing(task, verdict):
-            self._cool(task)
         acted = verdict.changes or verdict.left_behind or last.exit_code
         of_stub = bool(task.gold) and not acted and last.output.strip() in task.gold
         return replace(verdict, of_stub=of_stub), last

@@ -37,6 +37,7 @@ from intercode.reading import (
     read_toml,
     require_inside,
 )
+from intercode.runner.equipment import EQUIPMENT
 from intercode.tasks import Record
 from intercode.tasks.formats import Unreadable
 from intercode.tasks.loader import Records, is_comment
@@ -121,6 +122,7 @@ def _read_steps(folder: Path, root: Path, task: Record) -> Record:
         if present(place / "workdir"):
             reasons["a step brings files (workdir)", "needs_machine"] = None
         layers = folder / "tests", place / "tests"
+        record["fetches"] = None
         record["verify_files"] = [_prefix(layer, root) for layer in filter(present, layers)]
         rounds.append({**record, "go_on": step.get("min_reward", "always")})
     reward = "last" if task.get("multi_step_reward_strategy") == "final" else "reached"
@@ -163,9 +165,9 @@ def _read_task(
     environment = task.get("environment") or {}
     services, reasons = _services(build, main, root)
     solving = task.get("solution") or {}
-    servers, unreachable = _mcp_servers(environment, services)
-    headers = [{"env": server.get("headers")} for server in servers.values()]
-    parts = environment, task.get("shared") or {}, verifier, solving, *headers
+    servers, about, unreachable = _mcp_servers(environment, services)
+    skills = str(environment.get("skills_dir") or "")
+    parts = environment, task.get("shared") or {}, verifier, solving, {"env": {"servers": servers}}
     (for_all, for_steps, for_tests, for_solution, *_), lacking = _variables(*parts)
     reasons = [*_machine_reasons(environment), *reasons, *unreachable]
     reasons += _test_reasons(script, tests, services, root)
@@ -180,11 +182,10 @@ def _read_task(
     scripts = "\n".join(_scripts(script, tests, root))
     fetches = None
     if _DOWNLOAD.search(scripts) or _INSTALL.search(scripts):
-        variables = repr((for_all, for_steps, for_tests))
-        digest = folder_digest(tests, times=False)
-        fetches = hash_of(world, str(image), scripts, digest, variables)
+        digest = folder_digest(script.parent, times=False)
+        fetches = hash_of(world, str(image), digest, repr((for_all, for_tests)))
     return {
-        "query": query + _about(servers),
+        "query": query + about,
         "gold": gold,
         **fields,
         "verify_seconds": float(verifier.get("timeout_sec") or _SECONDS),
@@ -197,8 +198,7 @@ def _read_task(
         "services": services or None,
         **_sizes(environment),
         "keep_processes": "auto" if gold else _asks_services(tests, root),
-        "mcp_servers": servers or None,
-        "skills_dir": environment.get("skills_dir"),
+        EQUIPMENT: {"servers": servers, "skills": skills} if servers or skills else None,
         "fetches": fetches,
         "hardness": (task.get("metadata") or {}).get("difficulty"),
         "world": world,
@@ -267,38 +267,27 @@ def _test_reasons(
 
 
 def _mcp_servers(
-    environment: Record, services: Mapping[str, Record]
-) -> tuple[dict[str, Record], list[Reason]]:
-    """Return the MCP servers of a task, as programs' `mcpServers` have them, and why an agent here
-    cannot reach some: no service has the name in the address."""
-    names = set(services)
-    for service in services.values():
-        names.update(service.get("aliases", ()))
+    environment: Record, services: Collection[str]
+) -> tuple[dict[str, Record], str, list[Reason]]:
+    """Return the MCP servers of a task, as programs' `mcpServers` have them, the paragraph of the
+    query about them, and why an agent here cannot reach some."""
     servers = dict[str, Record]()
+    about = ""
     reasons = list[Reason]()
     for entry in environment.get("mcp_servers") or ():
-        name, kind = str(entry["name"]), entry.get("transport") or "sse"
-        if kind == "stdio":
+        name, transport = str(entry["name"]), entry.get("transport") or "sse"
+        if transport == "stdio":
             words = [str(word) for word in entry.get("args") or ()]
             servers[name] = {"command": str(entry["command"]), "args": words}
-            continue
-        url = str(entry["url"])
-        kind = kind.replace("streamable-http", "http")
-        servers[name] = {"type": kind, "url": url, "headers": dict(entry.get("headers") or {})}
-        if urlsplit(url).hostname not in names:
-            reasons.append((f"no service is its MCP server {name} ({url:.80})", "needs_network"))
-    return servers, reasons
-
-
-def _about(servers: Mapping[str, Record]) -> str:
-    """Return the paragraph of the query about MCP servers."""
-    if not servers:
-        return ""
-    lines = [""]
-    for name, server in servers.items():
-        place = server.get("url") or shlex.join([server["command"], *server["args"]])
-        lines.append(f"- {name}: {place} ({server.get('type', 'stdio')})")
-    return _MCP + "\n".join(lines)
+            place = shlex.join([servers[name]["command"], *words])
+        else:
+            place = str(entry["url"])
+            kind = transport.replace("streamable-http", "http")
+            servers[name] = {"type": kind, "url": place, "headers": entry.get("headers") or {}}
+            if urlsplit(place).hostname not in services:
+                reasons.append((f"no service is its MCP server {place:.80}", "needs_network"))
+        about = f"{about or _MCP}\n- {name}: {place} ({transport})"
+    return servers, about, reasons
 
 
 def _scripts(script: Path, tests: Path, root: Path) -> list[str]:

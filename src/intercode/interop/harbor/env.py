@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from intercode.envs.bash.env import BashEnv
 from intercode.envs.bash.options import BashOptions
-from intercode.envs.warmed import is_warm
+from intercode.envs.warmed import fetch, layer_path
 from intercode.envs.workspace import WorkspaceSpec
 from intercode.errors import UsageError
 from intercode.factory import none_playable
@@ -28,6 +28,7 @@ from intercode.interop.harbor.options import HarborOptions
 from intercode.tasks import DataSet
 from intercode.tasks.loader import Records
 from intercode.types import Prepared, Task, TaskIssue
+from intercode_sandbox import cache
 from intercode_sandbox.pod import usual_provider_name
 from intercode_sandbox.template import hash_of
 
@@ -53,8 +54,9 @@ class HarborEnv(BashEnv):
         issues = cls.lint_files(data, options)
         left_out = []
         tasks = []
-        layers = dict[str, str]()
+        layers = {}
         for task in data.tasks:
+            layers[task.id] = cls._layer(task, options)
             left_out += [(task, issue) for issue in issues[task.id]]
             image = task.extra.get("image") or ""
             if options.image and image and not image.endswith("Dockerfile"):
@@ -63,14 +65,11 @@ class HarborEnv(BashEnv):
                 task = replace(task, extra=extra)
             if not issues[task.id]:
                 tasks.append(task)
-                layers |= cls._layers(task, options)
         if not tasks:
             raise UsageError(none_playable(left_out))
         world = super().prepare_world(replace(data, tasks=tuple(tasks)), options)
         world.arguments["spec"].provider.stand_in = options.image
-        warms = isinstance(options, HarborOptions) and options.warm
-        layers = {id: key for id, key in layers.items() if warms or is_warm(key)}
-        tests = replace(world.arguments["tests"], layers=layers, warms=warms)
+        tests = replace(world.arguments["tests"], layers=layers)
         return replace(
             world,
             arguments={**world.arguments, "tests": tests},
@@ -78,28 +77,41 @@ class HarborEnv(BashEnv):
             left_out=[*left_out, *world.left_out],
         )
 
-    @classmethod
-    def _layers(cls, task: Task, options: BashOptions) -> dict[str, str]:
-        """Return the keys of the layers that the tests of a task, and of its rounds, may have."""
-        keys = {}
-        sandbox = options.sandbox or cls.sandbox or usual_provider_name()
-        for posed in (task, *task.rounds):
-            if fetched := posed.extra.get("fetches"):
-                keys[posed.id] = hash_of(fetched, options.image or "", sandbox)
-        return keys
+    @staticmethod
+    def _layer(task: Task, options: BashOptions) -> Path | None:
+        """Return the layer with what the tests of a task fetch, if it is there or to be made."""
+        fetches = task.extra.get("fetches")
+        if not fetches or (options.sandbox or usual_provider_name()) != "local":
+            return None
+        layer = layer_path(hash_of(fetches, options.image or ""))
+        return layer if getattr(options, "warm", False) or layer.is_dir() else None
+
+    def warm(self, task: Task) -> None:
+        """Let the tests fetch what they need, once, with this machine's network. Raises `DataError`
+        if the gold then does not pass without one; nothing is kept."""
+        layer = self._tests.layers[task.id]
+        if layer is None or layer.is_dir():
+            return
+        verifier = self._tests.verifiers[task.id]
+        spec = self.world.spec_of(task).for_tests(verifier.memory)
+        fetch(spec, verifier, task, layer.name)
+        try:
+            self.judges["tests"].before(self.world, task)
+        except BaseException:
+            cache.remove(layer)
+            raise
 
     @classmethod
     def lint_files(cls, data: DataSet, options: BashOptions) -> Mapping[str, Sequence[TaskIssue]]:
         """Return why the tasks cannot be played here."""
         everything = isinstance(options, HarborOptions) and options.everything
-        warms = isinstance(options, HarborOptions) and options.warm
         issues = dict[str, list[TaskIssue]]()
         for task in data.tasks:
             issues[task.id] = []
-            has_layers = warms or all(map(is_warm, cls._layers(task, options).values()))
             for why, kind in task.extra.get("unplayable", ()):
                 with_network = everything and kind == "needs_network"
-                with_network |= has_layers and why.startswith(DOWNLOADS)
+                if why.startswith(DOWNLOADS) and cls._layer(task, options):
+                    continue
                 if not (with_network or (options.image and why == NO_IMAGE)):
                     issues[task.id].append(TaskIssue(why, kind))
         return issues
