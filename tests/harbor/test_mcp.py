@@ -93,6 +93,8 @@ for name, server in servers.items():
 with open("out/total.txt", "w") as file:
     file.write(" ".join(words))
 """
+BASE = "of-the-tests/base"
+"""An image that no builder has, for which the image of the tests stands in."""
 TOML = """
 skills_dir = "/desk/skills"
 [[environment.mcp_servers]]
@@ -122,12 +124,13 @@ def asking_task(folder: Path, more: str = TOML) -> Path:
     (environment / "server.py").write_text(SERVER)
     (environment / "skills" / "sums").mkdir(parents=True)
     (environment / "skills" / "sums" / "SKILL.md").write_text("---\nname: sums\n---\n")
-    with open(environment / "Dockerfile", "a") as file:
-        file.write("COPY server.py /desk/\nCOPY skills /desk/skills\n")
+    build = (environment / "Dockerfile").read_text().replace("debian:bookworm-slim", BASE)
+    copying = "COPY server.py /desk/\nCOPY skills /desk/skills\n"
+    (environment / "Dockerfile").write_text(build + copying)
     (environment / "docker-compose.yaml").write_text(COMPOSE)
     (environment / "shop").mkdir()
     (environment / "shop" / "server.py").write_text(SERVER)
-    (environment / "shop" / "Dockerfile").write_text("FROM debian:12\nCOPY server.py /\n")
+    (environment / "shop" / "Dockerfile").write_text(f"FROM {BASE}\nCOPY server.py /\n")
     (task / "solution" / "solve.sh").write_text("echo two words lamp > out/total.txt\n")
     test = task / "tests" / "test.sh"
     test.write_text(test.read_text().replace("235", '"two words lamp"'))

@@ -75,6 +75,8 @@ def downloading(folder: Path, address: str) -> list[str]:
     task = folder / "adding"
     shutil.copytree(TASKS / "total", task)
     (task / "tests" / "test.sh").write_text(TEST)
+    build = task / "environment" / "Dockerfile"  # from the image that has pip, with any builder
+    build.write_text(build.read_text().replace("debian:bookworm-slim", "of-the-tests/base"))
     with open(task / "task.toml", "a") as file:
         file.write(f'[verifier.env]\nPIP_INDEX_URL = "{address}"\nUV_INDEX_URL = "{address}"\n')
     return ["harbor", "--data", str(folder), "--image", base_image(), "--json"]

@@ -47,6 +47,8 @@ def fetch(spec: WorkspaceSpec, verifier: Verifier, task: Task, key: str) -> None
         how |= {"session": "stateless", "network": "host", "export": layer, "cwd": work}
         opened: Any = spec.provider.sandbox(template, **how)
         with opened as box:
+            # a sandbox has no user but root
+            box.write("/etc/apt/apt.conf.d/zz-warmed", b'APT::Sandbox::User "root";\n')
             run_script(verifier, box, task, None, writable=True)
             # later, uv asks no index for what it has
             box.write("/etc/uv/uv.toml", b"offline = true\n")
