@@ -43,7 +43,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         allowed = self.headers["X-Guest"] == 'a "guest"'
         text = reply(self.rfile.read(int(self.headers["Content-Length"]))) or ""
-        self.send_response(200 if allowed else 403)
+        self.send_response((200 if text else 202) if allowed else 403)
         self.send_header("Content-Type", "application/json")
         self.end_headers()
         self.wfile.write(text.encode())

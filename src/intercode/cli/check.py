@@ -59,6 +59,8 @@ def check(
     from intercode.validate.overlap import read_others
 
     others = read_others(env, against, **options) if against else []
+    if warm:
+        options["warm"] = True
     if static:
         from intercode.validate.check import check_texts
 
@@ -69,8 +71,6 @@ def check(
         from intercode.validate import check as checks
         from intercode.validate import validation_cache
 
-        if warm:
-            checks.warm(prepare_some(env, task=task, max_turns=None, warm=True, **options), workers)
         factory = prepare_some(env, task=task, max_turns=None, **options)
         left_out, tasks, unplayed = factory.left_out, factory.tasks, ""
         steps = checks.count_steps(tasks, environment_class(env))

@@ -2,12 +2,11 @@
 
     check --warm   the untouched image, with this machine's network ──► the tests run
                    their changes to system folders, /var/lib, /var/cache and the hidden entries
-                   of homes ──► ROOT/warmed/KEY, unless the gold then fails without a network
+                   of homes ──► a layer in the cache, unless the gold then fails without a network
     later          the tests' sandbox, without a network: the image, and this layer over it
 
 Agents never see the layer. Their own changes do not reach these places for the tests
-(`travel.py`), and changes elsewhere are not in it: no verdict, nothing of the work folder. KEY
-stands for the tests and the image.
+(`travel.py`), and changes elsewhere are not in it: no verdict, nothing of the work folder.
 """
 
 from __future__ import annotations
@@ -25,37 +24,34 @@ from intercode.types import Task
 from intercode_sandbox import cache
 from intercode_sandbox.template import TREE
 
-_SHELF = "warmed"
+FETCHING = re.compile(
+    r"^[^#\n]*\b(?:curl|wget|uvx?|git clone|(?:pip3?|apt|apt-get|npm) (?:-\S+ )*install)\b", re.M
+)
+"""A command of a script that may download."""
 _FETCHED = re.compile(r"/(?:usr|bin|sbin|opt|etc|lib(?:32|64|x32|exec)?|var/(?:lib|cache))(?:/|$)")
 _HIDDEN = re.compile(r"/(?:root|home/[^/]+)/\.")
 
 
-def layer_path(key: str) -> Path:
-    """Return where the layer lies, which may not be there yet."""
-    return cache.root_path() / _SHELF / key
-
-
-def fetch(spec: WorkspaceSpec, verifier: Verifier, task: Task, key: str) -> None:
+def fetch(spec: WorkspaceSpec, verifier: Verifier, task: Task, place: Path) -> None:
     """Run the tests in a sandbox of `spec` that has this machine's network, and keep what they
-    fetch as the layer `key`."""
+    fetch as the layer `place`."""
     template: Any = spec.template
+    provider: Any = spec.provider
+    how = {"session": "stateless", "limits": spec.limits, "environment": spec.environment}
     work = verifier.cwd or template.cwd
 
     def build(layer: Path) -> None:
         layer.chmod(0o755)
-        how: dict[str, Any] = {"limits": spec.limits, "environment": spec.environment}
-        how |= {"session": "stateless", "network": "host", "export": layer, "cwd": work}
-        opened: Any = spec.provider.sandbox(template, **how)
-        with opened as box:
+        with provider.sandbox(template, network="host", export=layer, cwd=work, **how) as box:
             # a sandbox has no user but root
             box.write("/etc/apt/apt.conf.d/zz-warmed", b'APT::Sandbox::User "root";\n')
             run_script(verifier, box, task, None, writable=True)
-            # later, uv asks no index for what it has
+            # later, it asks no index for what is there
             box.write("/etc/uv/uv.toml", b"offline = true\n")
             box.export(layer)
         _prune(layer / TREE, [work, *(verifier.system or ())])
 
-    cache.folder(_SHELF, key, build)
+    cache.folder(place.parent.name, place.name, build)
 
 
 def _prune(tree: Path, places: list[str]) -> None:

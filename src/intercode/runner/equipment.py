@@ -62,6 +62,6 @@ def toml_lines(servers: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
                 yield f"{key} = {_toml(value)}"
 
 
-def _toml(value: str | list[str]) -> str:
+def _toml(value: object) -> str:
     """Return a text, or a list of texts, as TOML: as in JSON, but for one control character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import difflib
 import time
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +38,7 @@ from intercode.agents.tfidf import Vector, cosine, vectors
 from intercode.env import InterCodeEnv
 from intercode.envs import environment_class
 from intercode.errors import NO_BUILD, DataError, IntercodeError
-from intercode.factory import EnvFactory, misspelt_fields
+from intercode.factory import misspelt_fields
 from intercode.hooks import NOT_PLAYED
 from intercode.runner.run import evaluate, select
 from intercode.runner.warm_env import naming_task
@@ -231,20 +230,6 @@ def in_envs(
         for _ in range(min(workers, len(tasks))):
             idle.put(stack.enter_context(closing(make_env())))
         return list(pool.map(execute_in_one, tasks))
-
-
-def warm(factory: EnvFactory, workers: int) -> None:
-    """Let the tests of all tasks fetch what they need (`HarborEnv.warm`); warn of those that do not
-    pass with it."""
-
-    def execute(env: Any, task: Task) -> GoldRun:
-        try:
-            env.warm(task)
-        except DataError as error:
-            warnings.warn(f"not warmed: {error}", RuntimeWarning, stacklevel=2)
-        return GoldRun(None, "")
-
-    in_envs(factory, factory.tasks, execute, workers)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from intercode.tasks import Record
 from intercode.tasks.formats import Unreadable
 from intercode.tasks.loader import Records, is_comment
 from intercode_sandbox.base import script_command
-from intercode_sandbox.template import folder_digest, hash_of
+from intercode_sandbox.template import folder_digest
 
 Reason = tuple[str, str]
 """Why a task cannot be played, and the kind of `KINDS`."""
@@ -63,8 +63,6 @@ _DOWNLOAD = re.compile(
 )
 """A command of a test script that downloads: `curl -LsSf https://host/install.sh | sh`, but neither
 `curl http://localhost:80` nor `pip install pytest`, which does nothing where pytest is there."""
-_INSTALL = re.compile(r"\b(?:pip3?|apt|apt-get|npm|gem|cargo)[ \t]+(?:-\S+[ \t]+)*install\b")
-"""A command that downloads where the package is missing."""
 _MCP = "\n\nMCP servers for this task (without an MCP client, talk to them from the shell):"
 _LOCAL = re.compile(r"https?://(?:localhost|127\.|0\.0\.0\.0|\[::1\])")
 _SERVICE = re.compile(r"\blocalhost\b|\b127\.0\.0\.1\b|\b0\.0\.0\.0\b|\bpgrep\b|\bpsutil\b")
@@ -122,7 +120,7 @@ def _read_steps(folder: Path, root: Path, task: Record) -> Record:
         if present(place / "workdir"):
             reasons["a step brings files (workdir)", "needs_machine"] = None
         layers = folder / "tests", place / "tests"
-        record["fetches"] = None
+        record["task_folder"] = None
         record["verify_files"] = [_prefix(layer, root) for layer in filter(present, layers)]
         rounds.append({**record, "go_on": step.get("min_reward", "always")})
     reward = "last" if task.get("multi_step_reward_strategy") == "final" else "reached"
@@ -178,12 +176,6 @@ def _read_task(
     elif not image:
         reasons.append((NO_IMAGE, "needs_files"))
     gold = _solution(solution, for_solution, root)
-    world = folder_digest(build, times=False)
-    scripts = "\n".join(_scripts(script, tests, root))
-    fetches = None
-    if _DOWNLOAD.search(scripts) or _INSTALL.search(scripts):
-        digest = folder_digest(script.parent, times=False)
-        fetches = hash_of(world, str(image), digest, repr((for_all, for_tests)))
     return {
         "query": query + about,
         "gold": gold,
@@ -199,9 +191,9 @@ def _read_task(
         **_sizes(environment),
         "keep_processes": "auto" if gold else _asks_services(tests, root),
         EQUIPMENT: {"servers": servers, "skills": skills} if servers or skills else None,
-        "fetches": fetches,
+        "task_folder": folder_digest(folder, times=False),
         "hardness": (task.get("metadata") or {}).get("difficulty"),
-        "world": world,
+        "world": folder_digest(build, times=False),
         "unplayable": reasons or None,
     }
 
@@ -256,9 +248,14 @@ def _test_reasons(
 ) -> Iterator[Reason]:
     if not present(script):
         yield f"has no {script.name}", "needs_files"
+        return
     hosts = "|".join(map(re.escape, services or ("localhost",)))
     local = re.compile(rf"{_LOCAL.pattern}|https?://(?:{hosts})\b")
-    for text in _scripts(script, tests, root):
+    texts = [
+        read_bytes(file, root).decode("utf-8", "replace")
+        for file in (script, *sorted(tests.glob("*.sh")))
+    ]
+    for text in texts:
         for match in _DOWNLOAD.finditer(text):
             if not local.search(match[1]):
                 why = f"{DOWNLOADS} ({match[1].strip():.80}): where there is a network, run"
@@ -271,31 +268,22 @@ def _mcp_servers(
 ) -> tuple[dict[str, Record], str, list[Reason]]:
     """Return the MCP servers of a task, as programs' `mcpServers` have them, the paragraph of the
     query about them, and why an agent here cannot reach some."""
-    servers = dict[str, Record]()
+    servers = {}
     about = ""
     reasons = list[Reason]()
     for entry in environment.get("mcp_servers") or ():
-        name, transport = str(entry["name"]), entry.get("transport") or "sse"
+        server = {"transport": "sse", "args": [], **entry}
+        name, transport = server.pop("name"), server.pop("transport")
         if transport == "stdio":
-            words = [str(word) for word in entry.get("args") or ()]
-            servers[name] = {"command": str(entry["command"]), "args": words}
-            place = shlex.join([servers[name]["command"], *words])
+            place = shlex.join([server["command"], *server["args"]])
         else:
-            place = str(entry["url"])
-            kind = transport.replace("streamable-http", "http")
-            servers[name] = {"type": kind, "url": place, "headers": entry.get("headers") or {}}
+            place, server["type"] = server["url"], transport.replace("streamable-http", "http")
+            del server["args"]
             if urlsplit(place).hostname not in services:
                 reasons.append((f"no service is its MCP server {place:.80}", "needs_network"))
+        servers[name] = server
         about = f"{about or _MCP}\n- {name}: {place} ({transport})"
     return servers, about, reasons
-
-
-def _scripts(script: Path, tests: Path, root: Path) -> list[str]:
-    """Return the texts of the tests' shell scripts; none without the script that runs them."""
-    if not present(script):
-        return []
-    files = (script, *sorted(tests.glob("*.sh")))
-    return [read_bytes(file, root).decode("utf-8", "replace") for file in files]
 
 
 def _subjects(query: str) -> list[str]:

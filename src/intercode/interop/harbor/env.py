@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 from intercode.envs.bash.env import BashEnv
 from intercode.envs.bash.options import BashOptions
-from intercode.envs.warmed import fetch, layer_path
 from intercode.envs.workspace import WorkspaceSpec
 from intercode.errors import UsageError
 from intercode.factory import none_playable
@@ -69,7 +68,8 @@ class HarborEnv(BashEnv):
             raise UsageError(none_playable(left_out))
         world = super().prepare_world(replace(data, tasks=tuple(tasks)), options)
         world.arguments["spec"].provider.stand_in = options.image
-        tests = replace(world.arguments["tests"], layers=layers)
+        warms = getattr(options, "warm", False)
+        tests = replace(world.arguments["tests"], layers=layers, warms=warms)
         return replace(
             world,
             arguments={**world.arguments, "tests": tests},
@@ -79,39 +79,26 @@ class HarborEnv(BashEnv):
 
     @staticmethod
     def _layer(task: Task, options: BashOptions) -> Path | None:
-        """Return the layer with what the tests of a task fetch, if it is there or to be made."""
-        fetches = task.extra.get("fetches")
-        if not fetches or (options.sandbox or usual_provider_name()) != "local":
+        """Return where the layer with what the tests fetch lies, or would; None if they can have
+        none."""
+        folder = task.extra.get("task_folder")
+        if not folder or (options.sandbox or usual_provider_name()) != "local":
             return None
-        layer = layer_path(hash_of(fetches, options.image or ""))
-        return layer if getattr(options, "warm", False) or layer.is_dir() else None
-
-    def warm(self, task: Task) -> None:
-        """Let the tests fetch what they need, once, with this machine's network. Raises `DataError`
-        if the gold then does not pass without one; nothing is kept."""
-        layer = self._tests.layers[task.id]
-        if layer is None or layer.is_dir():
-            return
-        verifier = self._tests.verifiers[task.id]
-        spec = self.world.spec_of(task).for_tests(verifier.memory)
-        fetch(spec, verifier, task, layer.name)
-        try:
-            self.judges["tests"].before(self.world, task)
-        except BaseException:
-            cache.remove(layer)
-            raise
+        return cache.root_path() / "warmed" / hash_of(folder, options.image or "")
 
     @classmethod
     def lint_files(cls, data: DataSet, options: BashOptions) -> Mapping[str, Sequence[TaskIssue]]:
         """Return why the tasks cannot be played here."""
         everything = isinstance(options, HarborOptions) and options.everything
         issues = dict[str, list[TaskIssue]]()
+        warms = getattr(options, "warm", False)
         for task in data.tasks:
             issues[task.id] = []
+            layer = cls._layer(task, options)
+            is_warm = layer is not None and (warms or layer.is_dir())
             for why, kind in task.extra.get("unplayable", ()):
                 with_network = everything and kind == "needs_network"
-                if why.startswith(DOWNLOADS) and cls._layer(task, options):
-                    continue
+                with_network |= is_warm and why.startswith(DOWNLOADS)
                 if not (with_network or (options.image and why == NO_IMAGE)):
                     issues[task.id].append(TaskIssue(why, kind))
         return issues
