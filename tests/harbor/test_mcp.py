@@ -123,7 +123,9 @@ def asking_task(folder: Path, more: str = TOML) -> Path:
     environment = task / "environment"
     (environment / "server.py").write_text(SERVER)
     (environment / "skills" / "sums").mkdir(parents=True)
-    (environment / "skills" / "sums" / "SKILL.md").write_text("---\nname: sums\n---\n")
+    (environment / "skills" / "sums" / "SKILL.md").write_text(
+        "---\nname: sums\ndescription: adds\n---\n"
+    )
     build = (environment / "Dockerfile").read_text().replace("debian:bookworm-slim", BASE)
     copying = "COPY server.py /desk/\nCOPY skills /desk/skills\n"
     (environment / "Dockerfile").write_text(build + copying)

@@ -35,8 +35,8 @@ fi
 def equip(sandbox: Sandbox, task: Task, folder: str) -> tuple[dict[str, str], str]:
     """Write the configuration into the agent's folder. Return variables, and Bash that brings it to
     where programs look; nothing for a task without equipment."""
-    equipment = task.extra.get(EQUIPMENT)
-    if not equipment:
+    equipment = task.extra.get(EQUIPMENT, {})
+    if not any(equipment.values()):
         return {}, ""
     servers, config = equipment["servers"], f"{folder}/mcp.json"
     sandbox.write(config, json.dumps({"mcpServers": servers}).encode())

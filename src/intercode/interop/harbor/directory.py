@@ -8,8 +8,8 @@ as limits. Files in system folders are the agent's for the tests where the instr
 What cannot be played in a sandbox stands in the field `unplayable`, as pairs of a reason
 and a kind of `intercode.types.KINDS`. The agent's processes are kept for the tests if the solution
 only passes with its own alive, or, without a solution, if a file of the tests names this machine's
-own address. Not read: users (everything runs as root), cpus, health checks, artifacts, skills, and
-the time to build an image.
+own address. Not read: users (everything runs as root), cpus, health checks, artifacts, and the
+time to build an image.
 """
 
 from __future__ import annotations
@@ -164,7 +164,6 @@ def _read_task(
     services, reasons = _services(build, main, root)
     solving = task.get("solution") or {}
     servers, about, unreachable = _mcp_servers(environment, services)
-    skills = str(environment.get("skills_dir") or "")
     parts = environment, task.get("shared") or {}, verifier, solving, {"env": {"servers": servers}}
     (for_all, for_steps, for_tests, for_solution, *_), lacking = _variables(*parts)
     reasons = [*_machine_reasons(environment), *reasons, *unreachable]
@@ -190,7 +189,7 @@ def _read_task(
         "services": services or None,
         **_sizes(environment),
         "keep_processes": "auto" if gold else _asks_services(tests, root),
-        EQUIPMENT: {"servers": servers, "skills": skills} if servers or skills else None,
+        EQUIPMENT: {"servers": servers, "skills": environment.get("skills_dir") or ""},
         "task_folder": folder_digest(folder, times=False),
         "hardness": (task.get("metadata") or {}).get("difficulty"),
         "world": folder_digest(build, times=False),

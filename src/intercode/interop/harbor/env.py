@@ -79,23 +79,21 @@ class HarborEnv(BashEnv):
 
     @staticmethod
     def _layer(task: Task, options: BashOptions) -> Path | None:
-        """Return where the layer with what the tests fetch lies, or would; None if they can have
-        none."""
+        """Return the layer with what the tests fetch, if it is there or to be made."""
         folder = task.extra.get("task_folder")
         if not folder or (options.sandbox or usual_provider_name()) != "local":
             return None
-        return cache.root_path() / "warmed" / hash_of(folder, options.image or "")
+        layer = cache.root_path() / "warmed" / hash_of(folder, options.image or "")
+        return layer if getattr(options, "warm", False) or layer.is_dir() else None
 
     @classmethod
     def lint_files(cls, data: DataSet, options: BashOptions) -> Mapping[str, Sequence[TaskIssue]]:
         """Return why the tasks cannot be played here."""
         everything = isinstance(options, HarborOptions) and options.everything
         issues = dict[str, list[TaskIssue]]()
-        warms = getattr(options, "warm", False)
         for task in data.tasks:
             issues[task.id] = []
-            layer = cls._layer(task, options)
-            is_warm = layer is not None and (warms or layer.is_dir())
+            is_warm = cls._layer(task, options) is not None
             for why, kind in task.extra.get("unplayable", ()):
                 with_network = everything and kind == "needs_network"
                 with_network |= is_warm and why.startswith(DOWNLOADS)
