@@ -24,6 +24,7 @@ from intercode.types import Episode, Task
 from intercode.validate.check import check_texts
 
 TASKS = Path(__file__).parent / "tasks"
+WARM = ": where there is a network, run `intercode check harbor --data DIR --warm` once"
 OFFLINE = re.compile(
     r"Could not resolve|Temporary failure|Failed to fetch|No matching distribution|no such host"
 )
@@ -163,7 +164,7 @@ def test_what_a_sandbox_cannot_offer_is_left_out_with_the_reason(tmp_path: Path)
         "gpu": ("needs_machine", "needs a GPU"),
         "judge": ("needs_network", "needs API_KEY of the host"),
         "separate": ("needs_machine", "needs windows"),
-        "uv": ("needs_network", "its tests download (uvx -w pytest==8 pytest /tests)"),
+        "uv": ("needs_network", f"its tests download (uvx -w pytest==8 pytest /tests){WARM}"),
         "untested": ("needs_files", "has no test.sh"),
     }
     facts = factory.facts()

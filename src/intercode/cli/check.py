@@ -31,6 +31,12 @@ _NAMED = 8
     metavar="OTHER",
     help="Find the tasks that are in OTHER too: what --data takes, or `starter`.",
 )
+@click.option(
+    "--warm",
+    is_flag=True,
+    help="harbor: Run tests that download once with this machine's network, and keep what they"
+    " fetch for runs without one.",
+)
 @shared.declared(RunOptions, "workers")
 @shared.json_flag
 def check(
@@ -38,6 +44,7 @@ def check(
     task: Sequence[str],
     static: bool,
     against: str | None,
+    warm: bool,
     workers: int,
     as_json: bool,
     **options: Any,
@@ -52,6 +59,8 @@ def check(
     from intercode.validate.overlap import read_others
 
     others = read_others(env, against, **options) if against else []
+    if warm:
+        options["warm"] = True
     if static:
         from intercode.validate.check import check_texts
 

@@ -333,7 +333,7 @@ def run_tests(
     if verifier.keep_processes:
         source.exec("", argv=_REMOVE_FOLDERS, cwd="/", timeout=verifier.seconds)
         work.share_services(source)
-        verdict = _run_script(verifier, source, task, reference, writable=True)
+        verdict = run_script(verifier, source, task, reference, writable=True)
         # the episode may go on after a wrong submission
         source.exec("", argv=_REMOVE_FOLDERS, cwd="/")
         return replace(verdict, alive=True)
@@ -364,7 +364,7 @@ def run_tests(
         box.write(f"{_PROBE}/sitecustomize.py", _NOTES_IMPORTS.encode())
         box.exec("", argv=["bash", "-c", _PLACE_PROBE], cwd="/")
     writable = verifier.writable or not is_sealed
-    verdict = _run_script(verifier, box, task, reference, writable=writable, probe=probe)
+    verdict = run_script(verifier, box, task, reference, writable=writable, probe=probe)
     return replace(
         verdict,
         writable=writable,
@@ -374,7 +374,7 @@ def run_tests(
     )
 
 
-def _run_script(
+def run_script(
     verifier: Verifier,
     box: Sandbox,
     task: Task,

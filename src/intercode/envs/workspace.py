@@ -171,17 +171,20 @@ class WorkspaceSpec:
         except UsageError as error:
             raise DataError(f"task {task.id}: field 'services': {service.name}: {error}") from error
 
-    def for_tests(self, memory: int) -> WorkspaceSpec:
+    def for_tests(self, memory: int, layer: Path | None = None) -> WorkspaceSpec:
         """Return the spec of sandboxes in which tests run on an agent's files: the same start, with
-        `memory` MiB, twice the disk, and no session."""
-        key = "tests", memory
+        `memory` MiB, twice the disk, and no session. `layer` is what the tests have fetched."""
+        key = "tests", memory, layer
+        template: Any = self.template
+        if layer:
+            template = template.over(layer)
         limits = self.limits or Limits()
         disk = 2 * limits.disk + _ROOM_FOR_TESTS
         with _template_lock:
             if key not in self._task_specs:
                 self._task_specs[key] = WorkspaceSpec(  # of Bash, also where actions are Python
                     self.provider,
-                    self.template,
+                    template,
                     "stateless",
                     replace(
                         limits,

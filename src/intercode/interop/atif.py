@@ -1,4 +1,4 @@
-"""ATIF v1.8, the trajectory format of Harbor: write an episode as a trajectory, and read
+"""ATIF v1.7, the trajectory format of Harbor: write an episode as a trajectory, and read
 trajectories as episodes, also those of other agents.
 
     new messages of a question ──► steps of the system and the user
@@ -32,7 +32,7 @@ from intercode.runs.rows import Config
 from intercode.runs.store import from_json, read_inside, shared_length, to_json
 from intercode.types import Episode, Message, Sample, ToolCall, Turn, Usage, reasoning_of
 
-VERSION = "ATIF-v1.8"
+VERSION = "ATIF-v1.7"
 SETTINGS = ("env", "protocol", "reward", "session", "engine", "data", "data_digest", "created")
 """The settings of a run that a trajectory keeps."""
 _OF_ACTION = (

@@ -3,6 +3,7 @@ model by itself.
 
     COMMAND, with the query on stdin or as {query}
         OPENAI_BASE_URL, ANTHROPIC_BASE_URL ──► a port of its loopback ──► Recorder
+        MCP servers and skills of the task ──► where programs look (`equipment.py`)
         XDG_*, PATH ──► the agent's folder, which is in memory and no part of the task's files
         submit [ANSWER] ──► Recorder ──► the episode's submission
 
@@ -21,6 +22,7 @@ from typing import Any
 from intercode.agents.base import Launch, Launched
 from intercode.envs.workspace import OwnFiles
 from intercode.errors import ModelError, SandboxError, UsageError
+from intercode.runner.equipment import equip
 from intercode.runner.recorder import Recorder, require_server
 from intercode.types import Completed, Episode, Turn
 from intercode_sandbox.base import Sandbox
@@ -93,14 +95,15 @@ def launch(
         values["query"] = request.query
         command = _filled(request.command, {name: shlex.quote(values[name]) for name in values})
         variables = {name: _filled(value, values) for name, value in request.env.items()}
+        equipment, placing = equip(sandbox, env.task, FOLDER)
         cwd, own_files = _look(sandbox)
         workspace.own_files = workspace.own_files or own_files  # of the first round
         began = time.monotonic()
         completed = sandbox.run(
-            ["bash", "-c", f"trap '{_AT_END}' EXIT; PATH={FOLDER}/bin:$PATH; {command}"],
+            ["bash", "-c", f"trap '{_AT_END}' EXIT; PATH={FOLDER}/bin:$PATH; {placing}{command}"],
             stdin=b"" if "{query}" in request.command else request.query.encode(),
             cwd=cwd,
-            env={**_variables(address, recorder.token), **variables},
+            env={**_variables(address, recorder.token), **equipment, **variables},
             timeout=min(seconds or SECONDS, SECONDS),
             ends=lambda: bool(
                 recorder.crash

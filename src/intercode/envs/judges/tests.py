@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 from intercode.doors import part
@@ -19,10 +20,12 @@ from intercode.envs.travel import stays_behind
 from intercode.envs.verdict import Verdict, gold_fault, missing_verdict
 from intercode.envs.verdict import score as score_of
 from intercode.envs.verify import Verifier, Work, run_tests
+from intercode.envs.warmed import FETCHING, fetch
 from intercode.envs.workspace import Workspace, WorkspaceSpec
 from intercode.errors import DataError
 from intercode.types import ExecResult, GoldRun, Score, Task, TaskIssue, shorten_text
 from intercode.user import golds_of
+from intercode_sandbox import cache
 from intercode_sandbox.base import Sandbox
 
 _TESTS = 20
@@ -60,6 +63,10 @@ class Tests:
     references: GoldCache[Verdict] = field(default_factory=GoldCache)
     forgeries: GoldCache[tuple[str, str]] = field(default_factory=GoldCache)
     """The forgery that pays, and what the forgeries show; "" for nothing."""
+    layers: Mapping[str, Path | None] = field(default_factory=dict)
+    """Where lies what tests have fetched (`warmed.py`), by task id."""
+    warms: bool = False
+    """Let tests that download do so when golds are examined."""
 
 
 class HiddenTests:
@@ -97,6 +104,8 @@ class TestsJudge(HiddenTests):
 
     def examine(self, world: FilesWorld, task: Task) -> GoldRun:
         """Run the tests after the gold."""
+        if self.tests.warms:
+            self._warm(world, task)
         try:
             task = self._posed(world, task)
             if not task.gold:
@@ -131,10 +140,27 @@ class TestsJudge(HiddenTests):
 
     def _box_for(self, world: FilesWorld, task: Task, verifier: Verifier) -> Workspace:
         """Return the workspace in which the tests run."""
-        spec = world.spec_of(task).for_tests(verifier.memory)
+        layer = self.tests.layers.get(task.id)
+        if layer and not layer.is_dir():
+            layer = None
+        spec = world.spec_of(task).for_tests(verifier.memory, layer)
         self._box = self._box or Workspace(spec)
         self._box.switch_to(spec)
         return self._box
+
+    def _warm(self, world: FilesWorld, task: Task) -> None:
+        """Let tests that download do so once, with this machine's network, and keep what they fetch
+        if the gold then passes without one."""
+        layer, verifier = self.tests.layers.get(task.id), self.tests.verifiers[task.id]
+        if not layer or layer.is_dir() or not any(map(FETCHING.search, verifier.scripts)):
+            return
+        fetch(world.spec_of(task).for_tests(verifier.memory), verifier, task, layer)
+        try:
+            self.before(world, task)
+        except BaseException as error:
+            cache.remove(layer)
+            if not isinstance(error, DataError):
+                raise
 
     def reference(self, world: FilesWorld, task: Task) -> Verdict:
         """Return the verdict on the gold's work, or without a gold on the untouched files; the

@@ -8,8 +8,8 @@ as limits. Files in system folders are the agent's for the tests where the instr
 What cannot be played in a sandbox stands in the field `unplayable`, as pairs of a reason
 and a kind of `intercode.types.KINDS`. The agent's processes are kept for the tests if the solution
 only passes with its own alive, or, without a solution, if a file of the tests names this machine's
-own address. Not read: users (everything runs as root), cpus, health checks, artifacts, skills, and
-the time to build an image.
+own address. Not read: users (everything runs as root), cpus, health checks, artifacts, and the
+time to build an image.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import tarfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from intercode.envs.compose import containers_of, find_compose, read_yaml, service_of
 from intercode.errors import DataError, IntercodeError, UsageError
@@ -36,6 +37,7 @@ from intercode.reading import (
     read_toml,
     require_inside,
 )
+from intercode.runner.equipment import EQUIPMENT
 from intercode.tasks import Record
 from intercode.tasks.formats import Unreadable
 from intercode.tasks.loader import Records, is_comment
@@ -45,6 +47,7 @@ from intercode_sandbox.template import folder_digest
 Reason = tuple[str, str]
 """Why a task cannot be played, and the kind of `KINDS`."""
 TOML, YAML = "task.toml", "task.yaml"
+DOWNLOADS = "its tests download"
 NO_IMAGE = "has neither a Dockerfile nor a docker_image: give it an image with --image NAME"
 _SECONDS, _MEMORY, _DISK, _PROCESSES = 600.0, 2048, 2048, 512
 """The usual limits: seconds of the agent, MiB, MiB of changes, processes."""
@@ -60,6 +63,7 @@ _DOWNLOAD = re.compile(
 )
 """A command of a test script that downloads: `curl -LsSf https://host/install.sh | sh`, but neither
 `curl http://localhost:80` nor `pip install pytest`, which does nothing where pytest is there."""
+_MCP = "\n\nMCP servers for this task (without an MCP client, talk to them from the shell):"
 _LOCAL = re.compile(r"https?://(?:localhost|127\.|0\.0\.0\.0|\[::1\])")
 _SERVICE = re.compile(r"\blocalhost\b|\b127\.0\.0\.1\b|\b0\.0\.0\.0\b|\bpgrep\b|\bpsutil\b")
 _SUBJECT = re.compile(r"(?<![\w./])/(?:etc|opt|usr/local)(?:/[\w+-]+(?:\.[\w+-]+)*)+")
@@ -116,6 +120,7 @@ def _read_steps(folder: Path, root: Path, task: Record) -> Record:
         if present(place / "workdir"):
             reasons["a step brings files (workdir)", "needs_machine"] = None
         layers = folder / "tests", place / "tests"
+        record["task_folder"] = None
         record["verify_files"] = [_prefix(layer, root) for layer in filter(present, layers)]
         rounds.append({**record, "go_on": step.get("min_reward", "always")})
     reward = "last" if task.get("multi_step_reward_strategy") == "final" else "reached"
@@ -158,9 +163,10 @@ def _read_task(
     environment = task.get("environment") or {}
     services, reasons = _services(build, main, root)
     solving = task.get("solution") or {}
-    parts = environment, task.get("shared") or {}, verifier, solving
-    (for_all, for_steps, for_tests, for_solution), lacking = _variables(*parts)
-    reasons = [*_machine_reasons(environment), *reasons]
+    servers, about, unreachable = _mcp_servers(environment, services)
+    parts = environment, task.get("shared") or {}, verifier, solving, {"env": {"servers": servers}}
+    (for_all, for_steps, for_tests, for_solution, *_), lacking = _variables(*parts)
+    reasons = [*_machine_reasons(environment), *reasons, *unreachable]
     reasons += _test_reasons(script, tests, services, root)
     reasons += _setting_reasons(agent, verifier, environment, lacking)
     image = environment.get("docker_image")
@@ -170,7 +176,7 @@ def _read_task(
         reasons.append((NO_IMAGE, "needs_files"))
     gold = _solution(solution, for_solution, root)
     return {
-        "query": query,
+        "query": query + about,
         "gold": gold,
         **fields,
         "verify_seconds": float(verifier.get("timeout_sec") or _SECONDS),
@@ -183,6 +189,8 @@ def _read_task(
         "services": services or None,
         **_sizes(environment),
         "keep_processes": "auto" if gold else _asks_services(tests, root),
+        EQUIPMENT: {"servers": servers, "skills": environment.get("skills_dir") or ""},
+        "task_folder": folder_digest(folder, times=False),
         "hardness": (task.get("metadata") or {}).get("difficulty"),
         "world": folder_digest(build, times=False),
         "unplayable": reasons or None,
@@ -207,8 +215,6 @@ def _setting_reasons(
     environment: Record,
     lacking: Collection[str],
 ) -> Iterator[Reason]:
-    if environment.get("mcp_servers"):
-        yield "needs MCP servers", "needs_machine"
     if verifier.get("environment_mode") == "separate":
         yield "its tests run in an image of their own", "needs_machine"
     if "allowlist" in (environment.get("network_mode"), agent.get("network_mode")):
@@ -251,8 +257,32 @@ def _test_reasons(
     for text in texts:
         for match in _DOWNLOAD.finditer(text):
             if not local.search(match[1]):
-                yield f"its tests download ({match[1].strip():.80})", "needs_network"
+                why = f"{DOWNLOADS} ({match[1].strip():.80}): where there is a network, run"
+                yield f"{why} `intercode check harbor --data DIR --warm` once", "needs_network"
                 return
+
+
+def _mcp_servers(
+    environment: Record, services: Collection[str]
+) -> tuple[dict[str, Record], str, list[Reason]]:
+    """Return the MCP servers of a task, as programs' `mcpServers` have them, the paragraph of the
+    query about them, and why an agent here cannot reach some."""
+    servers = {}
+    about = ""
+    reasons = list[Reason]()
+    for entry in environment.get("mcp_servers") or ():
+        server = {"transport": "sse", "args": [], **entry}
+        name, transport = server.pop("name"), server.pop("transport")
+        if transport == "stdio":
+            place = shlex.join([server["command"], *server["args"]])
+        else:
+            place, server["type"] = server["url"], transport.replace("streamable-http", "http")
+            del server["args"]
+            if urlsplit(place).hostname not in services:
+                reasons.append((f"no service is its MCP server {place:.80}", "needs_network"))
+        servers[name] = server
+        about = f"{about or _MCP}\n- {name}: {place} ({transport})"
+    return servers, about, reasons
 
 
 def _subjects(query: str) -> list[str]:

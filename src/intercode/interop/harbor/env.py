@@ -21,12 +21,15 @@ from intercode.envs.bash.options import BashOptions
 from intercode.envs.workspace import WorkspaceSpec
 from intercode.errors import UsageError
 from intercode.factory import none_playable
-from intercode.interop.harbor.directory import NO_IMAGE, read_directory
+from intercode.interop.harbor.directory import DOWNLOADS, NO_IMAGE, read_directory
 from intercode.interop.harbor.language import LANGUAGE
 from intercode.interop.harbor.options import HarborOptions
 from intercode.tasks import DataSet
 from intercode.tasks.loader import Records
 from intercode.types import Prepared, Task, TaskIssue
+from intercode_sandbox import cache
+from intercode_sandbox.pod import usual_provider_name
+from intercode_sandbox.template import hash_of
 
 NO_NETWORK = "none: agents, solutions and tests have no network, whatever the tasks allow"
 
@@ -50,7 +53,9 @@ class HarborEnv(BashEnv):
         issues = cls.lint_files(data, options)
         left_out = []
         tasks = []
+        layers = {}
         for task in data.tasks:
+            layers[task.id] = cls._layer(task, options)
             left_out += [(task, issue) for issue in issues[task.id]]
             image = task.extra.get("image") or ""
             if options.image and image and not image.endswith("Dockerfile"):
@@ -63,11 +68,23 @@ class HarborEnv(BashEnv):
             raise UsageError(none_playable(left_out))
         world = super().prepare_world(replace(data, tasks=tuple(tasks)), options)
         world.arguments["spec"].provider.stand_in = options.image
+        warms = getattr(options, "warm", False)
+        tests = replace(world.arguments["tests"], layers=layers, warms=warms)
         return replace(
             world,
+            arguments={**world.arguments, "tests": tests},
             facts=lambda: {"network": NO_NETWORK, **world.facts()},
             left_out=[*left_out, *world.left_out],
         )
+
+    @staticmethod
+    def _layer(task: Task, options: BashOptions) -> Path | None:
+        """Return the layer with what the tests fetch, if it is there or to be made."""
+        folder = task.extra.get("task_folder")
+        if not folder or (options.sandbox or usual_provider_name()) != "local":
+            return None
+        layer = cache.root_path() / "warmed" / hash_of(folder, options.image or "")
+        return layer if getattr(options, "warm", False) or layer.is_dir() else None
 
     @classmethod
     def lint_files(cls, data: DataSet, options: BashOptions) -> Mapping[str, Sequence[TaskIssue]]:
@@ -76,8 +93,10 @@ class HarborEnv(BashEnv):
         issues = dict[str, list[TaskIssue]]()
         for task in data.tasks:
             issues[task.id] = []
+            is_warm = cls._layer(task, options) is not None
             for why, kind in task.extra.get("unplayable", ()):
                 with_network = everything and kind == "needs_network"
+                with_network |= is_warm and why.startswith(DOWNLOADS)
                 if not (with_network or (options.image and why == NO_IMAGE)):
                     issues[task.id].append(TaskIssue(why, kind))
         return issues

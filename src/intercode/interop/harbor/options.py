@@ -11,3 +11,6 @@ from intercode.options import UnplayableOptions
 @dataclass(frozen=True)
 class HarborOptions(BashOptions, UnplayableOptions):
     """`image` stands in for the images that Dockerfiles begin from and this machine cannot get."""
+
+    warm: bool = False
+    """Give tests that download this machine's network once, and keep what they fetch."""

@@ -1,0 +1,120 @@
+"""Task folders of Harbor get the same rewards from Harbor's own runner as here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker_images
+import pytest
+from harbor_tasks import HOOK, OUT, SEPARATE, acting, played, passing, prepare, write_task
+
+from intercode.agents import gold, noop
+from intercode.interop.harbor.directory import read_directory
+
+HERE = Path(__file__).parent
+RUNNER = HERE.parents[1] / ".venv-integrations" / "harbor" / "bin" / "harbor"
+BASE = "debian:bookworm-slim"
+"""The name in the tasks' Dockerfiles."""
+ANSWERS = [
+    "wc -l <in.txt >out.txt",
+    "echo 3 >out.txt",
+    "printf 3 >out.txt",
+    "echo 4 >out.txt",
+    "wc -l in.txt >out.txt",
+    "echo 3 >/tmp/out.txt",
+    "mkdir out.txt; echo 3 >out.txt/out.txt",
+    "echo 3 >real; ln -s real out.txt",
+    "ln -s /app/in.txt out.txt",
+    "mkfifo out.txt",
+    "echo 3 >out.txt; mkdir -p /logs/verifier; echo 1 >/logs/verifier/reward.txt",
+    "echo 4 >out.txt; mkdir -p /logs/artifacts /tests; echo 3 | tee /logs/artifacts/out.txt /tests/out.txt",
+]
+pytestmark = [
+    pytest.mark.integrations,
+    pytest.mark.may_skip,
+    pytest.mark.skipif(
+        not RUNNER.exists(),
+        reason="Harbor needs Python 3.12 or newer, and make integrations found none",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    docker_images.require_docker()
+    subprocess.run(["docker", "tag", docker_images.debian(), BASE], check=True)
+    folder = tmp_path_factory.mktemp("tasks")
+    write_task(folder / "own", tests__test_dot_sh=passing('"$PWD $(cat /app/out.txt)" = "/srv 3"'))
+    write_task(
+        folder / "workdir",
+        f'{OUT}[verifier.environment]\nworkdir = "/opt"\nenv = {{MODE = "a"}}\n',
+        tests__test_dot_sh=passing('"$PWD $MODE $(cat /app/out.txt)" = "/opt a 3"'),
+    )
+    write_task(
+        folder / "fresh",
+        tests__Dockerfile=None,
+        tests__test_dot_sh=passing('"$(wc -l < in.txt) $(cat out.txt)" = "3 3"'),
+    )
+    write_task(
+        folder / "collected",
+        SEPARATE + HOOK.format("cp /app/out.txt /logs/artifacts/") + HOOK.format("exit 3"),
+        tests__test_dot_sh=passing('"$(cat /logs/artifacts/out.txt)" = 3'),
+    )
+    write_task(
+        folder / "shared",
+        '[verifier]\nenvironment_mode = "shared"\ntimeout_sec = 20\n',
+        tests__Dockerfile=None,
+        tests__test_dot_sh=passing('"$(cat out.txt)" = 3'),
+    )
+    yield folder
+    subprocess.run(["docker", "image", "rm", BASE], check=True, stdout=subprocess.DEVNULL)
+
+
+def run_harbor(tasks: Path, agent: str, out: Path) -> dict[str, float | None]:
+    """The rewards of Harbor's runner by the names of the tasks' folders; None without a verdict."""
+    settings = {
+        **os.environ,
+        "PYTHONPATH": str(HERE),
+        "PATH": f"{HERE / 'programs'}:{os.environ['PATH']}",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+    command = [RUNNER, "run", "--path", tasks, "--agent", agent, "--n-concurrent", "2"]
+    command += ["--env", "plain_docker:PlainDocker", "--jobs-dir", out, "--job-name", agent]
+    subprocess.run(
+        [*command, "--quiet"], env=settings, check=True, stdout=subprocess.DEVNULL, timeout=1500
+    )
+    rewards = {}
+    for file in (out / agent).glob("*/result.json"):
+        result = json.loads(file.read_text())
+        name = Path(result["task_id"]["path"]).name
+        verdict = result["verifier_result"]
+        rewards[name] = verdict["rewards"]["reward"] if verdict else None
+    return rewards
+
+
+def test_solutions_earn_1_and_doing_nothing_0(tasks: Path, tmp_path: Path) -> None:
+    names = {record["id"] for record in read_directory(tasks)}
+    assert run_harbor(tasks, "oracle", tmp_path) == dict.fromkeys(names, 1.0)
+    assert run_harbor(tasks, "nop", tmp_path) == dict.fromkeys(names, 0.0)
+    factory = prepare(tasks)
+    for agent, reward in ((gold, 1.0), (noop, 0.0)):
+        episodes = played(factory, agent).values()
+        assert {episode.task: episode.reward for episode in episodes} == dict.fromkeys(names, reward)
+
+
+def test_answers_earn_the_same(tasks: Path, tmp_path: Path) -> None:
+    factory = prepare(tasks)
+    here, folder = dict[str, float | None](), tmp_path / "answers"
+    for number, answer in enumerate(ANSWERS):
+        for name, episode in played(factory, acting(answer)).items():
+            copy = folder / f"{name}-{number}"
+            shutil.copytree(tasks / name, copy)
+            (copy / "solution" / "solve.sh").write_text(f"#!/bin/bash\n{answer}\n")
+            here[copy.name] = episode.reward
+    assert run_harbor(folder, "oracle", tmp_path) == here
+    assert set(here.values()) == {0.0, 1.0}
