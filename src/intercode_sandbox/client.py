@@ -21,7 +21,7 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import NoneType
@@ -231,11 +231,20 @@ class GuestSandbox(Sandbox):
                 yield piece
 
     def read_many(self, paths: Sequence[Word], *, limit: int = 8 << 20) -> Iterator[bytes | None]:
-        """Read small files together, since each request takes longer than a small file."""
+        for pieces in self._contents(
+            [self._absolute(path) for path in words("the paths", paths)], limit
+        ):
+            try:
+                yield b"".join(pieces)
+            except OSError:
+                yield None
+
+    def _contents(self, paths: Sequence[str], limit: int) -> Iterator[Iterable[bytes]]:
+        """Yield the pieces of each file. Small files are read together, since each request takes
+        longer than a small file."""
         place = 0
-        paths = words("the paths", paths)
         while place < len(paths):
-            batch = [self._absolute(path) for path in paths[place : place + _FILES]]
+            batch = paths[place : place + _FILES]
             reply, content = self._request("read_many", paths=batch)
             sizes = _field(reply, "sizes", list)
             start = 0
@@ -243,11 +252,11 @@ class GuestSandbox(Sandbox):
             if other_types or len(sizes) > len(batch) or sum(sizes) != len(content):
                 raise SandboxDied(f"the sandbox's answer makes no sense: sizes {sizes!r:.50}")
             for size in sizes:
-                yield content[start : start + size]
+                yield content[start : start + size], b""
                 start += size
             place += len(sizes)
             if place < len(paths):  # the next one is too large for that, or cannot be read
-                yield from super().read_many(paths[place : place + 1], limit=limit)
+                yield self._pieces(paths[place], limit)
                 place += 1
 
     def write(self, path: Word, data: Content, *, mode: int = 0o644) -> None:
@@ -269,7 +278,7 @@ class GuestSandbox(Sandbox):
         top = posixpath.normpath(self._absolute(path))
         reply, _ = self._request("list", wait=120, path=top, limit=_LISTED)
         arrived, left_out = dict[str, int](), set[str]()
-        folders, links = list[_Made](), list[_Made]()
+        files, folders, links = dict[str, int](), list[_Made](), list[_Made]()
         for path, entry in _changes(reply, "entries").items():
             if posixpath.dirname(path) in left_out or is_left_out(path):
                 left_out.add(path)
@@ -278,20 +287,24 @@ class GuestSandbox(Sandbox):
             elif entry.type == "link" and leads_below(top, path, entry.target or ""):
                 links.append((path, 0, entry.target))
             elif entry.type == "file":
-                content = self._pieces(path, limit)
-                try:
-                    arrived[path] = target._take(path, content, entry.mode & _MODE)
-                except OSError as error:  # unreadable, or a folder of the target is in the way
-                    if error.errno == errno.EFBIG:
-                        raise
-                    continue
-                limit -= arrived[path]
+                files[path] = entry.mode & _MODE
+        room = limit
+        for path, pieces in zip(files, self._contents([*files], limit), strict=True):
+            try:
+                arrived[path] = target._take(path, pieces, files[path])
+            except OSError as error:  # unreadable, or a folder of the target is in the way
+                if error.errno == errno.EFBIG:
+                    raise
+                continue
+            room -= arrived[path]
+            if room < 0:
+                raise OSError(errno.EFBIG, f"more than {limit} bytes", top)
         made = [*links, *reversed(folders)]
         reply, _ = target._request("make", wait=120, entries=made)
         refused = set(_field(reply, "refused", list))
         return arrived | {path: 0 for path, _, _ in made if path not in refused}
 
-    def _take(self, path: str, pieces: Iterator[bytes], mode: int) -> int:
+    def _take(self, path: str, pieces: Iterable[bytes], mode: int) -> int:
         """Write a file in place of another; return its size."""
         size = 0
         for piece in pieces:
@@ -300,6 +313,8 @@ class GuestSandbox(Sandbox):
                 "write", piece, path=path, at=size, mode=mode if last else None, anew=not size
             )
             size += len(piece)
+            if last:
+                break
         return size
 
     def connect(self, path: Word | int) -> socket.socket:
@@ -640,8 +655,7 @@ def _changes(reply: dict[str, Any], name: str) -> dict[str, Change]:
         fields = _field(reported, path, dict)
         if not {"kind", "type"} <= fields.keys() <= _CHANGE.keys():
             raise SandboxDied(
-                "the sandbox's answer makes no sense: "
-                f"the change of {path!r:.50} is {fields!r:.50}"
+                f"the sandbox's answer makes no sense: the change of {path!r:.50} is {fields!r:.50}"
             )
         parsed[path] = Change(**{name: _field(fields, name, *_CHANGE[name]) for name in fields})
     return parsed

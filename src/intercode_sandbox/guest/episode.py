@@ -719,8 +719,11 @@ def _doubt(job: ShellJob) -> None:
 
 
 def _make_folder(root: int, path: str) -> None:
-    """Make a folder, and those above it."""
+    """Make a folder, and those above it, unless it is there."""
     parent = ""
+    with contextlib.suppress(FileNotFoundError):
+        os.close(kernel.open_inside(root, path or "/", os.O_PATH | os.O_DIRECTORY))
+        return
     for name in filter(None, path.split("/")):
         folder = kernel.open_inside(root, parent or "/", os.O_PATH | os.O_DIRECTORY)
         parent = f"{parent}/{name}"

@@ -177,13 +177,12 @@ def describe_entry(
     kind = _TYPES.get(stat.S_IFMT(info.st_mode), "other")
     entry: Message = {"type": kind, "mode": stat.S_IMODE(info.st_mode)}
     try:
-        if kind == "file" and digests is None:
-            return entry
-        if kind == "file" and info.st_nlink == 1:
-            entry["digest"] = _digest(folder, name)
-        elif kind == "file":
+        if kind == "file" and digests is not None:
             key = info.st_dev, info.st_ino
-            entry["digest"] = digests[key] = digests.get(key) or _digest(folder, name)
+            digest = digests.get(key) or _digest(folder, name)
+            if info.st_nlink > 1:
+                digests[key] = digest
+            entry["digest"] = digest
         elif kind == "link":
             entry["target"] = os.readlink(name, dir_fd=folder)
     except OSError as error:
