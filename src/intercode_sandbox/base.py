@@ -163,12 +163,13 @@ class Sandbox(ABC):
         copying.unpack(result.stdout, path, target)
 
     def copy_to(
-        self, path: str, target: Sandbox, is_left_out: Callable[[str], bool], *, limit: int
+        self, path: str, target: Sandbox, is_left_out: Callable[[str, str], bool], *, limit: int
     ) -> dict[str, int]:
         """Copy a file or a folder to the same path in another sandbox, without any program inside;
         return the size of each file by its path, 0 for links and folders.
 
-        What `is_left_out` names, and all below it, stays behind; so do links that lead out of the
+        `is_left_out` gets a path, and the part below the folder. What it names, and all below that,
+        stays behind; so do links that lead out of the
         folder, all but files and folders, and setuid and setgid bits. Raises OSError if nothing is
         there, and for more than `limit` bytes or too many files, with the number EFBIG. Providers
         need not support this.

@@ -271,7 +271,7 @@ class GuestSandbox(Sandbox):
         self._request("write", data[last:], path=path, at=last, mode=mode)
 
     def copy_to(
-        self, path: str, target: Sandbox, is_left_out: Callable[[str], bool], *, limit: int
+        self, path: str, target: Sandbox, is_left_out: Callable[[str, str], bool], *, limit: int
     ) -> dict[str, int]:
         if not isinstance(target, GuestSandbox):
             return super().copy_to(path, target, is_left_out, limit=limit)
@@ -280,7 +280,7 @@ class GuestSandbox(Sandbox):
         arrived, left_out = dict[str, int](), set[str]()
         files, folders, links = dict[str, int](), list[_Made](), list[_Made]()
         for path, entry in _changes(reply, "entries").items():
-            if posixpath.dirname(path) in left_out or is_left_out(path):
+            if posixpath.dirname(path) in left_out or is_left_out(path, path[len(top) + 1 :]):
                 left_out.add(path)
             elif entry.type == "dir":
                 folders.append((path, entry.mode & _MODE, None))

@@ -9,7 +9,8 @@ never saw. Programs, libraries, settings and whatever steers test runners come f
 unless the record names them as the task's subject (`verify_system`) or a gold changed them
 (`travel.py`). The tests' folder is read-only, unless the gold only passes where it is writable.
 With `keep_processes` the tests run in the agent's own sandbox instead, since they ask services that
-the agent started; with "auto", they do so if the gold's work only passes there.
+the agent started; with "auto", they do so if the gold's work only passes there. With `verify_image`
+the second sandbox has another image, and only artifacts travel (`separate.py`).
 
 What this cannot hold: code of the agent that runs inside the tests' process can forge that
 process's results, and a program of the agent that the tests start runs as the same user as they
@@ -25,8 +26,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from intercode.envs.separate import (
+    OF_TASK,
+    Separate,
+    are_artifacts,
+    are_hooks,
+    collect,
+    is_positive,
+    is_text,
+    read_separate,
+)
 from intercode.envs.travel import Route, is_within
 from intercode.envs.verdict import (
     MalformedVerdict,
@@ -39,7 +50,7 @@ from intercode.envs.verdict import (
 from intercode.envs.workspace import Workspace
 from intercode.errors import DataError, IntercodeError
 from intercode.reading import present, read_entries, read_files
-from intercode.types import Task, TaskIssue, is_number
+from intercode.types import Task, TaskIssue
 from intercode_sandbox.base import Sandbox, script_command
 from intercode_sandbox.transfer import TooLarge
 
@@ -47,6 +58,8 @@ SECONDS, MEMORY = 600.0, 2048
 """The usual limits of the tests: seconds, and MiB."""
 TESTS, SOLUTION, VERDICT = "/tests", "/solution", "/logs/verifier"
 SCRIPT = "test.sh"
+_IN_IMAGE = f"{TESTS}/{SCRIPT}"
+"""As `verify`: the script is in the tests' image."""
 _PROBE = "/.intercode"
 FORGED = f"{_PROBE}/forged"
 """A file that a forgery leaves to show that it was executed."""
@@ -119,6 +132,10 @@ class Work(Protocol):
     def share_services(self, other: Sandbox) -> None:
         """Give programs in another sandbox the ports of the task's services."""
 
+    def service_box(self, name: str) -> Sandbox:
+        """Return the sandbox of a service. Raises `DataError` if there is none."""
+        ...
+
     def end_processes(self) -> None:
         """End all processes inside, the session's too."""
 
@@ -141,6 +158,8 @@ class Verifier:
     cwd: str | None = None
     writable: bool = False
     """Programs of the agent may write into the tests' folder, but for the script."""
+    separate: Separate | None = None
+    """The tests' own image, which contains the tests if there are no `files`."""
 
     @property
     def digest(self) -> str:
@@ -186,21 +205,24 @@ def read_verifier(task: Task, folder: Path) -> Verifier | None:
                 raise DataError(
                     f"{SCRIPT} is the name of the script in 'verify'; give that file another name"
                 )
-    with _field(task, "verify"):
-        files |= _read_script(str(record["verify"]), folder)
-    script, mode = files[SCRIPT]
-    if script.count(b"\r\n") == script.count(b"\n"):  # written on Windows
-        files[SCRIPT] = script.replace(b"\r\n", b"\n"), mode
-    system, keep = record.get("verify_system", ()), record.get("keep_processes")
+    separate = read_separate(record)
+    if not (separate and record["verify"] == _IN_IMAGE):
+        with _field(task, "verify"):
+            files |= _read_script(str(record["verify"]), folder)
+        script, mode = files[SCRIPT]
+        if script.count(b"\r\n") == script.count(b"\n"):  # written on Windows
+            files[SCRIPT] = script.replace(b"\r\n", b"\n"), mode
+    system, keep = record.get("verify_system") or (), record.get("keep_processes")
     return Verifier(
         files,
         float(record.get("verify_seconds") or SECONDS),
         int(record.get("verify_memory") or MEMORY),
         dict(record.get("verify_env") or {}),
         None if system == "agent" else tuple(path.rstrip("/") for path in system),
-        None if keep == "auto" else bool(keep),
+        None if keep == "auto" else bool(keep and not separate),
         rewards_only=record.get("verdict") == "reward",
-        cwd=record.get("cwd"),
+        cwd=record.get("verify_cwd" if separate else "cwd"),
+        separate=separate,
     )
 
 
@@ -242,13 +264,9 @@ def _are_variables(value: object) -> bool:
     )
 
 
-def _is_positive(value: object) -> bool:
-    return is_number(value) and not isinstance(value, bool) and value > 0
-
-
 _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "verify": (
-        "a path next to the task file, or a Bash script",
+        f"a path next to the task file, a Bash script, or {_IN_IMAGE} of `verify_image`",
         lambda value: isinstance(value, str) and bool(value.strip()),
     ),
     "verify_files": (
@@ -257,10 +275,10 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
             isinstance(value, list) and all(isinstance(path, str) and path for path in value)
         ),
     ),
-    "verify_seconds": ("a positive number", _is_positive),
+    "verify_seconds": ("a positive number", is_positive),
     "verify_memory": (
         "a whole number of MiB",
-        lambda value: isinstance(value, int) and _is_positive(value),
+        lambda value: isinstance(value, int) and is_positive(value),
     ),
     "verify_env": ("an object with text values", _are_variables),
     "env": ("an object with text values", _are_variables),
@@ -280,6 +298,13 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "verdict": ("'reward'", lambda value: value == "reward"),
     "cwd": ("an absolute path", _is_path),
+    "verify_cwd": ("an absolute path", _is_path),
+    "verify_image": (
+        f"the name of an image, a path next to the task file, or {OF_TASK!r}",
+        is_text,
+    ),
+    "artifacts": ("a list of paths without '..', or objects with source", are_artifacts),
+    "collect": ("a list of objects with command, service and seconds", are_hooks),
 }
 """The allowed values of each field, in words and as a check."""
 FIELD_NAMES = tuple(_FIELDS)
@@ -340,6 +365,48 @@ def run_tests(
     is_sealed = workspace.seal(*_SEALS[verifier.writable])
     workspace.start_episode(services=False)
     box = workspace.sandbox
+    bring = _bring_artifacts if verifier.separate else _bring_changes
+    try:
+        brought = bring(verifier, work, source, box, task, reference)
+    except TooLarge as error:
+        return Verdict(None, (), None, False, "", f"the tests did not run: {error}")
+    workspace.start_services()
+    if not verifier.separate:
+        work.share_services(box)
+    if probe:
+        names = "\0".join(brought.changes).encode("utf-8", "surrogateescape")
+        box.write(f"{_PROBE}/changed", names)
+        box.write(f"{_PROBE}/sitecustomize.py", _NOTES_IMPORTS.encode())
+        box.exec("", argv=["bash", "-c", _PLACE_PROBE], cwd="/")
+    writable = verifier.writable or not is_sealed
+    verdict = _run_script(verifier, box, task, reference, writable=writable, probe=probe)
+    return replace(
+        verdict,
+        writable=writable,
+        changes=brought.changes,
+        left_behind=[path for path in brought.left_behind if not is_within(path, _NOT_CHANGES)],
+        starts=brought.starts,
+        notes=brought.notes,
+    )
+
+
+class _Brought(NamedTuple):
+    """What came into the tests' sandbox: see `Verdict`."""
+
+    changes: Mapping[str, str | None]
+    left_behind: Sequence[str]
+    starts: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+def _bring_changes(
+    verifier: Verifier,
+    work: Work,
+    source: Sandbox,
+    box: Sandbox,
+    task: Task,
+    reference: Verdict | None,
+) -> _Brought:
     route = Route(
         box,
         verifier.environment,
@@ -351,27 +418,27 @@ def run_tests(
         verifier.scripts,
     )
     work.end_processes()
-    try:
-        changes, left_behind = route.travel(source)
-        starts = route.places["above"]  # the tests may change the folders
-    except TooLarge as error:
-        return Verdict(None, (), None, False, "", f"the tests did not run: {error}")
-    workspace.start_services()
-    work.share_services(box)
-    if probe:
-        names = "\0".join(changes).encode("utf-8", "surrogateescape")
-        box.write(f"{_PROBE}/changed", names)
-        box.write(f"{_PROBE}/sitecustomize.py", _NOTES_IMPORTS.encode())
-        box.exec("", argv=["bash", "-c", _PLACE_PROBE], cwd="/")
-    writable = verifier.writable or not is_sealed
-    verdict = _run_script(verifier, box, task, reference, writable=writable, probe=probe)
-    return replace(
-        verdict,
-        writable=writable,
-        changes={path: change.target for path, change in changes.items()},
-        left_behind=[path for path in left_behind if not is_within(path, _NOT_CHANGES)],
-        starts=starts,
-    )
+    changes, left_behind = route.travel(source)
+    targets = {path: change.target for path, change in changes.items()}
+    return _Brought(targets, left_behind, route.places["above"])
+
+
+def _bring_artifacts(
+    verifier: Verifier,
+    work: Work,
+    source: Sandbox,
+    box: Sandbox,
+    task: Task,
+    reference: Verdict | None,
+) -> _Brought:
+    """Bring the artifacts. Of a gold, say which changes stay behind."""
+    assert verifier.separate
+    arrived, notes = collect(verifier.separate, work, source, box, _NOT_CHANGES)
+    left_behind = []
+    for path, change in {} if reference else source.diff().items():
+        if change.type != "dir" and path not in arrived:
+            left_behind.append(path)
+    return _Brought(dict.fromkeys(arrived), left_behind, notes=notes)
 
 
 def _run_script(
@@ -389,10 +456,12 @@ def _run_script(
     for name, (content, mode) in verifier.files.items():
         box.write(f"{TESTS}/{name}", content, mode=mode)
     variables = [f"{name}={value}" for name, value in verifier.environment.items()]
-    text = verifier.files[SCRIPT][0].decode("utf-8", "replace")
-    command = script_command(text, f"{TESTS}/{SCRIPT}")
+    text = _read(box, _IN_IMAGE)
+    if text is None:
+        raise DataError(f"task {task.id}: field 'verify_image': the image has no {_IN_IMAGE}")
+    command = script_command(text.decode("utf-8", "replace"), _IN_IMAGE)
     if probe:
-        command = ["bash", "-c", _WITH_PROBE, "bash", *command]
+        command = ["sh", "-c", _WITH_PROBE, "sh", *command]
     command = ["env", *variables, *command]
     result = box.exec("", argv=command, cwd=verifier.cwd, timeout=verifier.seconds)
     if not verifier.keep_processes:
@@ -457,4 +526,7 @@ def facts(verifiers: Mapping[str, Verifier]) -> dict[str, Any]:
     }
     if weaker := {name: tests.exceptions for name, tests in verifiers.items() if tests.exceptions}:
         fact["weaker"] = weaker
+    separate = {name: tests.separate.image for name, tests in verifiers.items() if tests.separate}
+    if separate:
+        fact["separate"] = separate
     return {"verify": fact}

@@ -27,6 +27,7 @@ from intercode.envs.bash.lint import lint
 from intercode.envs.bash.options import BashOptions
 from intercode.envs.bash.world import BashWorld
 from intercode.envs.gold import GoldCache
+from intercode.envs.health import are_healthchecks
 from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
 from intercode.envs.judges.tests import Tests, TestsJudge
@@ -92,7 +93,16 @@ class BashEnv(JudgedEnv[BashWorld]):
     decided_by = ("verify",)
     fields = (
         *("setup", "session_start", "image", "action_seconds", "memory", "processes", "disk"),
-        *("order_counts", "answer_form", "files_count", "cwd", "env", "services", *FIELD_NAMES),
+        *(
+            "order_counts",
+            "answer_form",
+            "files_count",
+            "cwd",
+            "env",
+            "services",
+            "healthchecks",
+            *FIELD_NAMES,
+        ),
     )
     judged_by = ("order_counts", "answer_form")
     rewards: ClassVar = {
@@ -293,6 +303,9 @@ def _checked(preprocess: Preprocess) -> Preprocess:
             except ValueError as error:
                 raise DataError(f"field {error}, or leave it out") from None
             check_fields(record)
+            checks = record.get("healthchecks")
+            if checks is not None and not are_healthchecks(checks):
+                raise DataError(f"field 'healthchecks' is {checks!r:.60}; write a list of commands")
             if record.get("services") is not None:
                 read_services(record["services"])
         return record

@@ -15,6 +15,7 @@ from typing import Any, Protocol, Self
 from intercode.doors import part
 from intercode.envs.gold import NO_GOLD, GoldCache, Key, blame_gold
 from intercode.envs.judges import Attempt, Ruling, World
+from intercode.envs.separate import OF_TASK
 from intercode.envs.travel import stays_behind
 from intercode.envs.verdict import Verdict, gold_fault, missing_verdict
 from intercode.envs.verdict import score as score_of
@@ -100,7 +101,7 @@ class TestsJudge(HiddenTests):
         try:
             task = self._posed(world, task)
             if not task.gold:
-                stays = stays_behind(self.reference(world, task).starts)
+                stays = self._stays_behind(task, self.reference(world, task))
                 return GoldRun(None, "", (NO_GOLD,), stays_behind=stays)
             verdict, last = self._make_reference(world, task)
         except DataError as error:
@@ -118,9 +119,15 @@ class TestsJudge(HiddenTests):
         if verdict.writable:
             faults.append(TaskIssue(_WRITABLE, "unsafe_test"))
         evidence = sorted(verdict.passed), sorted(verdict.failed), verdict.rewards
-        stays = "" if verdict.alive else stays_behind(verdict.starts)
+        stays = self._stays_behind(task, verdict)
         summary = "\n".join(verdict.passed)
         return GoldRun(evidence, summary, tuple(faults), stays_behind=stays, forgery=forgery)
+
+    def _stays_behind(self, task: Task, verdict: Verdict) -> str:
+        separate = self.tests.verifiers[task.id].separate
+        if separate:
+            return separate.described
+        return "" if verdict.alive else stays_behind(verdict.starts)
 
     def close(self) -> None:
         if self._spare:
@@ -131,7 +138,13 @@ class TestsJudge(HiddenTests):
 
     def _box_for(self, world: FilesWorld, task: Task, verifier: Verifier) -> Workspace:
         """Return the workspace in which the tests run."""
-        spec = world.spec_of(task).for_tests(verifier.memory)
+        spec = world.spec_of(task)
+        if verifier.separate:
+            image = verifier.separate.image
+            of_tests = None if image == OF_TASK else image
+            spec = spec.for_tests(task, verifier.memory, of_tests, verifier.cwd)
+        else:
+            spec = spec.for_tests(task, verifier.memory, cwd=spec.cwd)
         self._box = self._box or Workspace(spec)
         self._box.switch_to(spec)
         return self._box
@@ -180,6 +193,7 @@ class TestsJudge(HiddenTests):
             attempts.append((verdict, last))
         verdict, last = attempts[0]
         acted = verdict.changes or verdict.left_behind or last.exit_code
+        acted = acted or task.extra.get("services")  # which a gold may change
         of_stub = bool(task.gold) and not acted and last.output.strip() in task.gold
         return replace(verdict, of_stub=of_stub), last
 
@@ -190,6 +204,8 @@ class TestsJudge(HiddenTests):
         for earlier in task.earlier:
             if earlier.gold:
                 spare.act(earlier.gold)
+        if task.earlier and (files := spare.files()):
+            files.require_health(task)
         return spare, spare.act(action) if action else ExecResult("", 0)
 
     def _test_work(
@@ -256,7 +272,8 @@ class TestsJudge(HiddenTests):
         """Return the results and the output of the tests, and what makes the verdict weaker."""
         reference = self.reference(world, task)
         passed = verdict.passed
-        exceptions = self._verifier_for(task, reference).exceptions
+        verifier = self._verifier_for(task, reference)
+        exceptions = verifier.exceptions
         if reference.in_process:
             exceptions.append(_IN_PROCESS)
         elif score.success and (shows := self._find_forgery(world, task, reference)[1]):
@@ -275,6 +292,11 @@ class TestsJudge(HiddenTests):
         shown["output"] = shorten_text(verdict.output)
         if verdict.left_behind:
             shown["left_behind"] = list(map(shorten_text, verdict.left_behind[:_TESTS]))
+        if len(verdict.rewards or ()) > 1:
+            exceptions.append(f"{verdict.deciding} decides")
+        exceptions += verdict.notes
+        if verifier.separate:
+            shown["artifacts"] = list(map(shorten_text, list(verdict.changes)[:_TESTS]))
         if exceptions:
             shown["verified"] = exceptions
         return shown
