@@ -167,7 +167,8 @@ def _read_task(
     of_tests = _environment_of_tests(environment, shared, verifier)
     services, reasons = _services(build, main, root)
     solving = task.get("solution") or {}
-    parts = of_tests or environment, shared, verifier, solving, environment
+    at_tests = environment if of_tests is None else of_tests
+    parts = at_tests, shared, verifier, solving, environment
     (for_all, for_steps, for_tests, for_solution, for_agent), lacking = _variables(*parts)
     reasons = [*_machine_reasons(environment), *reasons]
     if of_tests is not None:
@@ -179,7 +180,7 @@ def _read_task(
     if fields["verify"] != _IN_IMAGE or present(script):
         reasons += _test_reasons(script, tests, services, root)
     reasons += _network_reasons(environment, agent, "its agent needs")
-    reasons += _network_reasons(of_tests or environment, {**shared, **verifier}, "its tests need")
+    reasons += _network_reasons(at_tests, {**shared, **verifier}, "its tests need")
     reasons += _setting_reasons(environment, lacking)
     image = environment.get("docker_image")
     if present(build / "Dockerfile"):
@@ -233,7 +234,7 @@ def _one_of(part: Record, name: str, *values: str) -> str | None:
 def _environment_of_tests(environment: Record, shared: Record, verifier: Record) -> Record | None:
     """Return the `[environment]` of tests that run in a container of their own; None if they run
     in the agent's."""
-    of_tests = verifier.get("environment") or shared.get("environment")
+    of_tests = verifier.get("environment", shared.get("environment"))
     mode = _one_of({**shared, **verifier}, "environment_mode", "shared", "separate")
     if mode == "shared" and of_tests is not None:
         raise DataError("[verifier.environment] needs environment_mode = 'separate'")
