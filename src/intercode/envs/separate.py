@@ -12,14 +12,14 @@ part in copying (`Sandbox.copy_to`), and all artifacts together are limited as t
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import Any
 
-from intercode.envs.travel import is_within
+from intercode.envs.parts import parts_of
+from intercode.envs.travel import Work, is_within
 from intercode.errors import SandboxDied, is_inside
-from intercode.types import is_number
 from intercode_sandbox.base import Sandbox
 from intercode_sandbox.transfer import TooLarge
 
@@ -29,21 +29,18 @@ OF_TASK = "task"
 """As `verify_image`: a fresh copy of the task's own image."""
 
 
-class Machines(Protocol):
-    """An agent's sandbox, and those of its services."""
-
-    def end_processes(self) -> None: ...
-
-    def service_box(self, name: str) -> Sandbox: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A file or folder of a container. `exclude` are patterns as for `tar --exclude`."""
+    """A file or folder of a container. `exclude` are patterns as for `tar --exclude`. Raises
+    `ValueError` for `/`, and for a path with `..`."""
 
     source: str
-    exclude: tuple[str, ...] = ()
+    exclude: Sequence[str] = ()
     service: str = MAIN
+
+    def __post_init__(self) -> None:
+        if not self.source.strip("/.") or ".." in self.source.split("/"):
+            raise ValueError
 
     def excludes(self, name: str) -> bool:
         """Return whether a pattern matches the end of a path below the artifact."""
@@ -91,53 +88,13 @@ def read_separate(record: Mapping[str, Any]) -> Separate | None:
     """Return what a valid record says of an image of its tests; None if it names none."""
     if record.get("verify_image") is None:
         return None
-    artifacts = [Artifact(ARTIFACTS)]
-    for entry in record.get("artifacts") or ():
-        fields = {"source": entry} if isinstance(entry, str) else dict(entry)
-        fields["exclude"] = tuple(fields.get("exclude", ()))
-        artifacts.append(Artifact(**fields))
-    hooks = tuple(Hook(**entry) for entry in record.get("collect") or ())
-    return Separate(record["verify_image"], tuple(artifacts), hooks)
-
-
-def is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and "\0" not in value
-
-
-def is_positive(value: object) -> bool:
-    return is_number(value) and not isinstance(value, bool) and value > 0
-
-
-def _is_source(value: object) -> bool:
-    return is_text(value) and bool(str(value).strip("/.")) and ".." not in str(value).split("/")
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(is_text, value))
-
-
-def has_fields(entry: object, kinds: Mapping[str, Callable[[Any], bool]], needed: str) -> bool:
-    """Return whether an entry is an object with the needed field and only fields of these kinds."""
-    if not isinstance(entry, dict) or needed not in entry:
-        return False
-    return all(name in kinds and kinds[name](value) for name, value in entry.items())
-
-
-def are_artifacts(value: object) -> bool:
-    kinds = {"source": _is_source, "exclude": _are_texts, "service": is_text}
-    if not isinstance(value, list):
-        return False
-    entries = [{"source": entry} if isinstance(entry, str) else entry for entry in value]
-    return all(has_fields(entry, kinds, "source") for entry in entries)
-
-
-def are_hooks(value: object) -> bool:
-    kinds = {"command": is_text, "service": is_text, "seconds": is_positive}
-    return isinstance(value, list) and all(has_fields(entry, kinds, "command") for entry in value)
+    artifacts = parts_of(Artifact, [ARTIFACTS, *(record.get("artifacts") or ())])
+    hooks = parts_of(Hook, record.get("collect") or ())
+    return Separate(record["verify_image"], tuple(artifacts), tuple(hooks))
 
 
 def collect(
-    separate: Separate, work: Machines, source: Sandbox, box: Sandbox, ours: Collection[str]
+    separate: Separate, work: Work, source: Sandbox, box: Sandbox, ours: Collection[str]
 ) -> tuple[list[str], list[str]]:
     """Run the hooks, end the processes of the agent's sandbox `source`, and bring the artifacts
     into `box`, but for the tests' folders `ours`; return the paths of the files, and notes.

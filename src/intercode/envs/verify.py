@@ -25,20 +25,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
-from intercode.envs.separate import (
-    OF_TASK,
-    Separate,
-    are_artifacts,
-    are_hooks,
-    collect,
-    is_positive,
-    is_text,
-    read_separate,
-)
-from intercode.envs.travel import Route, is_within
+from intercode.envs.parts import are_parts, is_amount, is_text
+from intercode.envs.separate import OF_TASK, Artifact, Hook, Separate, collect, read_separate
+from intercode.envs.travel import Route, Work, is_within
 from intercode.envs.verdict import (
     MalformedVerdict,
     Verdict,
@@ -120,24 +113,6 @@ for version in 3.{{8..16}}; do
 done
 """
 _WITH_PROBE = f'PYTHONPATH={_PROBE}${{PYTHONPATH:+:$PYTHONPATH}} exec "$@"'
-
-
-class Work(Protocol):
-    """Where an agent worked."""
-
-    def lend_sandbox(self) -> Sandbox:
-        """Return the sandbox, in which the caller may change files outside the session."""
-        ...
-
-    def share_services(self, other: Sandbox) -> None:
-        """Give programs in another sandbox the ports of the task's services."""
-
-    def service_box(self, name: str) -> Sandbox:
-        """Return the sandbox of a service. Raises `DataError` if there is none."""
-        ...
-
-    def end_processes(self) -> None:
-        """End all processes inside, the session's too."""
 
 
 @dataclass(frozen=True)
@@ -264,6 +239,10 @@ def _are_variables(value: object) -> bool:
     )
 
 
+def _is_positive(value: object) -> bool:
+    return is_amount(value) and value != 0
+
+
 _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "verify": (
         f"a path next to the task file, a Bash script, or {_IN_IMAGE} of `verify_image`",
@@ -275,10 +254,10 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
             isinstance(value, list) and all(isinstance(path, str) and path for path in value)
         ),
     ),
-    "verify_seconds": ("a positive number", is_positive),
+    "verify_seconds": ("a positive number", _is_positive),
     "verify_memory": (
         "a whole number of MiB",
-        lambda value: isinstance(value, int) and is_positive(value),
+        lambda value: isinstance(value, int) and _is_positive(value),
     ),
     "verify_env": ("an object with text values", _are_variables),
     "env": ("an object with text values", _are_variables),
@@ -303,8 +282,11 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         f"the name of an image, a path next to the task file, or {OF_TASK!r}",
         is_text,
     ),
-    "artifacts": ("a list of paths without '..', or objects with source", are_artifacts),
-    "collect": ("a list of objects with command, service and seconds", are_hooks),
+    "artifacts": (
+        "a list of paths without '..', or objects with source",
+        partial(are_parts, Artifact),
+    ),
+    "collect": ("a list of objects with command, service and seconds", partial(are_parts, Hook)),
 }
 """The allowed values of each field, in words and as a check."""
 FIELD_NAMES = tuple(_FIELDS)
@@ -365,48 +347,6 @@ def run_tests(
     is_sealed = workspace.seal(*_SEALS[verifier.writable])
     workspace.start_episode(services=False)
     box = workspace.sandbox
-    bring = _bring_artifacts if verifier.separate else _bring_changes
-    try:
-        brought = bring(verifier, work, source, box, task, reference)
-    except TooLarge as error:
-        return Verdict(None, (), None, False, "", f"the tests did not run: {error}")
-    workspace.start_services()
-    if not verifier.separate:
-        work.share_services(box)
-    if probe:
-        names = "\0".join(brought.changes).encode("utf-8", "surrogateescape")
-        box.write(f"{_PROBE}/changed", names)
-        box.write(f"{_PROBE}/sitecustomize.py", _NOTES_IMPORTS.encode())
-        box.exec("", argv=["bash", "-c", _PLACE_PROBE], cwd="/")
-    writable = verifier.writable or not is_sealed
-    verdict = _run_script(verifier, box, task, reference, writable=writable, probe=probe)
-    return replace(
-        verdict,
-        writable=writable,
-        changes=brought.changes,
-        left_behind=[path for path in brought.left_behind if not is_within(path, _NOT_CHANGES)],
-        starts=brought.starts,
-        notes=brought.notes,
-    )
-
-
-class _Brought(NamedTuple):
-    """What came into the tests' sandbox: see `Verdict`."""
-
-    changes: Mapping[str, str | None]
-    left_behind: Sequence[str]
-    starts: Sequence[str] = ()
-    notes: Sequence[str] = ()
-
-
-def _bring_changes(
-    verifier: Verifier,
-    work: Work,
-    source: Sandbox,
-    box: Sandbox,
-    task: Task,
-    reference: Verdict | None,
-) -> _Brought:
     route = Route(
         box,
         verifier.environment,
@@ -417,28 +357,43 @@ def _bring_changes(
         _NOT_CHANGES,
         verifier.scripts,
     )
-    work.end_processes()
-    changes, left_behind = route.travel(source)
-    targets = {path: change.target for path, change in changes.items()}
-    return _Brought(targets, left_behind, route.places["above"])
+    starts, notes = list[str](), list[str]()
+    try:
+        if verifier.separate:
+            arrived, notes = collect(verifier.separate, work, source, box, _NOT_CHANGES)
+            changes: dict[str, str | None] = dict.fromkeys(arrived)
+            left_behind = [] if reference else _files_but(source, arrived)
+        else:
+            work.end_processes()
+            brought, left_behind = route.travel(source)
+            changes = {path: change.target for path, change in brought.items()}
+            starts = route.places["above"]  # the tests may change the folders
+    except TooLarge as error:
+        return Verdict(None, (), None, False, "", f"the tests did not run: {error}")
+    workspace.start_services()
+    if not verifier.separate:
+        work.share_services(box)
+    if probe:
+        names = "\0".join(changes).encode("utf-8", "surrogateescape")
+        box.write(f"{_PROBE}/changed", names)
+        box.write(f"{_PROBE}/sitecustomize.py", _NOTES_IMPORTS.encode())
+        box.exec("", argv=["bash", "-c", _PLACE_PROBE], cwd="/")
+    writable = verifier.writable or not is_sealed
+    verdict = _run_script(verifier, box, task, reference, writable=writable, probe=probe)
+    return replace(
+        verdict,
+        writable=writable,
+        changes=changes,
+        left_behind=[path for path in left_behind if not is_within(path, _NOT_CHANGES)],
+        starts=starts,
+        notes=notes,
+    )
 
 
-def _bring_artifacts(
-    verifier: Verifier,
-    work: Work,
-    source: Sandbox,
-    box: Sandbox,
-    task: Task,
-    reference: Verdict | None,
-) -> _Brought:
-    """Bring the artifacts. Of a gold, say which changes stay behind."""
-    assert verifier.separate
-    arrived, notes = collect(verifier.separate, work, source, box, _NOT_CHANGES)
-    left_behind = []
-    for path, change in {} if reference else source.diff().items():
-        if change.type != "dir" and path not in arrived:
-            left_behind.append(path)
-    return _Brought(dict.fromkeys(arrived), left_behind, notes=notes)
+def _files_but(source: Sandbox, arrived: Sequence[str]) -> list[str]:
+    """Return the changed paths that are no folders and did not arrive."""
+    files = source.diff().items()
+    return [path for path, change in files if change.type != "dir" and path not in arrived]
 
 
 def _run_script(

@@ -27,7 +27,8 @@ from typing import Any, ClassVar, Self
 from intercode.doors import part
 from intercode.envs.archives import NAMED, ROOM, digests_of
 from intercode.envs.gold import blame_gold
-from intercode.envs.health import require_health
+from intercode.envs.health import Healthcheck
+from intercode.envs.parts import parts_of
 from intercode.envs.separate import OF_TASK
 from intercode.envs.services import Service, Services, read_services
 from intercode.envs.shell import NO_COMMAND, NO_SUBMIT, NOT_EXECUTED
@@ -475,8 +476,8 @@ class Workspace:
 
     def require_health(self, task: Task) -> None:
         """Wait until the health checks of a task succeed. Raises `DataError`."""
-        for check in task.extra.get("healthchecks") or ():
-            require_health(self.sandbox, check)
+        for check in parts_of(Healthcheck, task.extra.get("healthchecks") or ()):
+            check.require(self.sandbox)
 
     def lend_sandbox(self) -> Sandbox:
         """Return the sandbox, in which the caller may change files outside the session."""

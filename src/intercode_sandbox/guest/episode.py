@@ -524,7 +524,8 @@ class EpisodeServer:
         path = request["path"]
         _make_folder(root, os.path.dirname(path))
         if request.get("anew"):
-            _unlink(root, path)
+            with _folder(root, os.path.dirname(path)) as folder:
+                _unlink(folder, os.path.basename(path))
         flags = os.O_WRONLY | os.O_CREAT | _CAREFUL
         if not request["at"]:
             flags |= os.O_TRUNC
@@ -539,16 +540,13 @@ class EpisodeServer:
         """List what is at a path and below it. Raises OSError if the list is longer than `limit`
         bytes, or folders are nested too deep."""
         above, name = os.path.split(request["path"])
-        folder = kernel.open_inside(self._root, above, os.O_RDONLY | os.O_DIRECTORY)
         entries, room = dict[str, Message](), request["limit"]
-        try:
-            for path, entry in layers.walk(folder, name or ".", request["path"]):
+        with _folder(self._root, above, os.O_RDONLY) as folder:
+            for path, entry in layers.walk(folder, name, request["path"]):
                 entries[path] = {"kind": "added", **entry}
                 room -= _OF_ENTRY + len(path) + len(entry.get("target", ""))
                 if room < 0 or path.count("/") > layers.DEPTH:
                     raise OSError(errno.EFBIG, "too many files, or folders nested too deep")
-        finally:
-            os.close(folder)
         return {"entries": entries}
 
     def _op_make(self, request: Message) -> Message:
@@ -567,18 +565,12 @@ class EpisodeServer:
         above, name = os.path.split(path)
         _make_folder(self._root, above if target else path)
         if target:
-            _unlink(self._root, path)
-            folder = kernel.open_inside(self._root, above, os.O_PATH | os.O_DIRECTORY)
-            try:
+            with _folder(self._root, above) as folder:
+                _unlink(folder, name)
                 os.symlink(target, name, dir_fd=folder)
-            finally:
-                os.close(folder)
             return
-        folder = kernel.open_inside(self._root, path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        with _folder(self._root, path, os.O_RDONLY) as folder:
             os.fchmod(folder, mode)
-        finally:
-            os.close(folder)
 
     def _op_connect(self, request: Message) -> None:
         """Send a stream to an agent's program that listens on a Unix socket, or on a port of the
@@ -718,33 +710,31 @@ def _doubt(job: ShellJob) -> None:
         time.sleep(_DOUBT)
 
 
-def _make_folder(root: int, path: str) -> None:
-    """Make a folder, and those above it, unless it is there."""
-    parent = ""
-    with contextlib.suppress(FileNotFoundError):
-        os.close(kernel.open_inside(root, path or "/", os.O_PATH | os.O_DIRECTORY))
-        return
-    for name in filter(None, path.split("/")):
-        folder = kernel.open_inside(root, parent or "/", os.O_PATH | os.O_DIRECTORY)
-        parent = f"{parent}/{name}"
-        try:
-            os.mkdir(name, dir_fd=folder)
-        except FileExistsError:
-            pass
-        finally:
-            os.close(folder)
-
-
-def _unlink(root: int, path: str) -> None:
-    """Remove a file or a link, if there is one."""
-    above, name = os.path.split(path)
-    folder = kernel.open_inside(root, above, os.O_PATH | os.O_DIRECTORY)
+@contextlib.contextmanager
+def _folder(root: int, path: str, flags: int = os.O_PATH) -> Iterator[int]:
+    """Open a folder."""
+    folder = kernel.open_inside(root, path or "/", flags | os.O_DIRECTORY)
     try:
-        os.unlink(name, dir_fd=folder)
-    except (FileNotFoundError, IsADirectoryError):
-        pass
+        yield folder
     finally:
         os.close(folder)
+
+
+def _make_folder(root: int, path: str) -> None:
+    """Make a folder, and those above it, unless it is there."""
+    with contextlib.suppress(FileNotFoundError), _folder(root, path):
+        return
+    parent = ""
+    for name in filter(None, path.split("/")):
+        with _folder(root, parent) as folder, contextlib.suppress(FileExistsError):
+            os.mkdir(name, dir_fd=folder)
+        parent = f"{parent}/{name}"
+
+
+def _unlink(folder: int, name: str) -> None:
+    """Remove a file or a link, if there is one."""
+    with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+        os.unlink(name, dir_fd=folder)
 
 
 def _require_file(fd: int) -> None:

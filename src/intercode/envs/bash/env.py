@@ -27,10 +27,11 @@ from intercode.envs.bash.lint import lint
 from intercode.envs.bash.options import BashOptions
 from intercode.envs.bash.world import BashWorld
 from intercode.envs.gold import GoldCache
-from intercode.envs.health import are_healthchecks
+from intercode.envs.health import Healthcheck
 from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
 from intercode.envs.judges.tests import Tests, TestsJudge
+from intercode.envs.parts import are_parts
 from intercode.envs.rewards import is_papers, require_reward, reward_name
 from intercode.envs.services import read_services
 from intercode.envs.verify import FIELD_NAMES, check_fields, read_verifiers
@@ -304,7 +305,7 @@ def _checked(preprocess: Preprocess) -> Preprocess:
                 raise DataError(f"field {error}, or leave it out") from None
             check_fields(record)
             checks = record.get("healthchecks")
-            if checks is not None and not are_healthchecks(checks):
+            if checks is not None and not are_parts(Healthcheck, checks):
                 raise DataError(f"field 'healthchecks' is {checks!r:.60}; write a list of commands")
             if record.get("services") is not None:
                 read_services(record["services"])

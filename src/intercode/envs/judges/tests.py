@@ -16,10 +16,10 @@ from intercode.doors import part
 from intercode.envs.gold import NO_GOLD, GoldCache, Key, blame_gold
 from intercode.envs.judges import Attempt, Ruling, World
 from intercode.envs.separate import OF_TASK
-from intercode.envs.travel import stays_behind
+from intercode.envs.travel import Work, stays_behind
 from intercode.envs.verdict import Verdict, gold_fault, missing_verdict
 from intercode.envs.verdict import score as score_of
-from intercode.envs.verify import Verifier, Work, run_tests
+from intercode.envs.verify import Verifier, run_tests
 from intercode.envs.workspace import Workspace, WorkspaceSpec
 from intercode.errors import DataError
 from intercode.types import ExecResult, GoldRun, Score, Task, TaskIssue, shorten_text
