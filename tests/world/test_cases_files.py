@@ -186,6 +186,7 @@ def without_image(record: dict[str, Any]) -> dict[str, Any]:
     fields = {name: value for name, value in record.items() if name != "image"}
     if "verify_image" in record:  # one with pip, which needs the network
         fields |= {"verify_image": "task", "verify": "tests"}
+        fields["artifacts"] = ["/app/a.txt"]  # it declares none: with Harbor, its oracle fails too
     if "rounds" in record:
         fields["rounds"] = [without_image(posed) for posed in record["rounds"]]
     return fields

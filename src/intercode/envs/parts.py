@@ -1,4 +1,4 @@
-"""Objects in a field of a record, as data classes: `[{"command": "sync", "seconds": 5}]`."""
+"""Objects in a field of a record, as data classes: `[{"command": "sync", "timeout_sec": 5}]`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def _are_texts(value: object) -> bool:
 
 
 _CHECKS: Mapping[Any, Callable[[object], bool]] = {
+    "object": lambda value: True,
     "str": is_text,
     "float": is_amount,
     "Sequence[str]": _are_texts,

@@ -31,10 +31,11 @@ OF_TASK = "task"
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A file or folder of a container. `exclude` are patterns as for `tar --exclude`. Raises
-    `ValueError` for `/`, and for a path with `..`."""
+    """A file or folder of a container. `exclude` are patterns as for `tar --exclude`; `destination`
+    is not used. Raises `ValueError` for `/`, and for a path with `..`."""
 
     source: str
+    destination: object = None
     exclude: Sequence[str] = ()
     service: str = MAIN
 
@@ -53,15 +54,16 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A command that runs after the agent, for at most `seconds`."""
+    """A command that runs after the agent, for at most `timeout_sec`; `user` is not used."""
 
     command: str
     service: str = MAIN
-    seconds: float = 60.0
+    timeout_sec: float = 60.0
+    user: object = None
 
     def run(self, box: Sandbox) -> str:
         """Run the command; return what went wrong, or ""."""
-        result = box.run(["bash", "-c", self.command], timeout=self.seconds)
+        result = box.run(["bash", "-c", self.command], timeout=self.timeout_sec)
         if result.exit_code == 0:
             return ""
         how = "ran out of time" if result.timed_out else f"ended with status {result.exit_code}"

@@ -174,7 +174,7 @@ class Services:
     def box(self, name: str) -> Sandbox:
         """Return the sandbox of a service. Raises `DataError` if there is none."""
         if name not in self._boxes:
-            raise DataError(f"there is no service {name!r}; there are {', '.join(self._boxes)}")
+            raise DataError(f"the task has no service {name!r}")
         return self._boxes[name]
 
     def require(self) -> None:

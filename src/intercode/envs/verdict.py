@@ -129,11 +129,6 @@ class Verdict:
         return min(1.0, max(0.0, self.rewards.get("reward", mean)))
 
     @property
-    def deciding(self) -> str:
-        """The number that is the reward, of several."""
-        return "`reward`" if "reward" in (self.rewards or ()) else "the mean of the numbers"
-
-    @property
     def names(self) -> frozenset[str]:
         return frozenset(test.name for test in self.tests)
 

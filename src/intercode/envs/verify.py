@@ -286,7 +286,10 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "a list of paths without '..', or objects with source",
         partial(are_parts, Artifact),
     ),
-    "collect": ("a list of objects with command, service and seconds", partial(are_parts, Hook)),
+    "collect": (
+        "a list of objects with command, service and timeout_sec",
+        partial(are_parts, Hook),
+    ),
 }
 """The allowed values of each field, in words and as a check."""
 FIELD_NAMES = tuple(_FIELDS)
@@ -357,12 +360,14 @@ def run_tests(
         _NOT_CHANGES,
         verifier.scripts,
     )
-    starts, notes = list[str](), list[str]()
+    starts, notes, left_behind = list[str](), list[str](), list[str]()
     try:
         if verifier.separate:
             arrived, notes = collect(verifier.separate, work, source, box, _NOT_CHANGES)
             changes: dict[str, str | None] = dict.fromkeys(arrived)
-            left_behind = [] if reference else _files_but(source, arrived)
+            known = "/logs", *arrived
+            if reference is None:
+                left_behind = [path for path in source.diff() if not is_within(path, known)]
         else:
             work.end_processes()
             brought, left_behind = route.travel(source)
@@ -388,12 +393,6 @@ def run_tests(
         starts=starts,
         notes=notes,
     )
-
-
-def _files_but(source: Sandbox, arrived: Sequence[str]) -> list[str]:
-    """Return the changed paths that are no folders and did not arrive."""
-    files = source.diff().items()
-    return [path for path, change in files if change.type != "dir" and path not in arrived]
 
 
 def _run_script(

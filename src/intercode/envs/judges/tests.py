@@ -292,8 +292,6 @@ class TestsJudge(HiddenTests):
         shown["output"] = shorten_text(verdict.output)
         if verdict.left_behind:
             shown["left_behind"] = list(map(shorten_text, verdict.left_behind[:_TESTS]))
-        if len(verdict.rewards or ()) > 1:
-            exceptions.append(f"{verdict.deciding} decides")
         exceptions += verdict.notes
         if verifier.separate:
             shown["artifacts"] = list(map(shorten_text, list(verdict.changes)[:_TESTS]))

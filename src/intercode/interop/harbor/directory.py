@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from intercode.envs.compose import containers_of, find_compose, read_yaml, service_of
-from intercode.envs.separate import ARTIFACTS, MAIN, OF_TASK
+from intercode.envs.separate import ARTIFACTS, OF_TASK
 from intercode.errors import DataError, IntercodeError, UsageError
 from intercode.plugins import describe_error
 from intercode.reading import (
@@ -49,7 +49,6 @@ TOML, YAML = "task.toml", "task.yaml"
 NO_IMAGE = "has neither a Dockerfile nor a docker_image: give it an image with --image NAME"
 _SECONDS, _MEMORY, _DISK, _PROCESSES = 600.0, 2048, 2048, 512
 """The usual limits: seconds of the agent, MiB, MiB of changes, processes."""
-_HOOK_SECONDS = 60.0
 _IN_IMAGE = "/tests/test.sh"
 """As `verify`: the tests are in their own image."""
 _DEEPEST = 3
@@ -122,8 +121,10 @@ def _read_steps(folder: Path, root: Path, task: Record) -> Record:
         layers = folder / "tests", place / "tests"
         if record["verify"] != _IN_IMAGE:
             record["verify_files"] = [_prefix(layer, root) for layer in filter(present, layers)]
-        checks = [step, task.get("environment") or {}][: 2 - bool(rounds)]
-        record["healthchecks"] = _healthchecks(*reversed(checks))
+        checks = [step.get("healthcheck")]
+        if not rounds:
+            checks += record["healthchecks"]
+        record["healthchecks"] = list(filter(None, checks))
         rounds.append({**record, "go_on": step.get("min_reward", "always")})
     reward = "last" if task.get("multi_step_reward_strategy") == "final" else "reached"
     return {
@@ -149,7 +150,8 @@ def _read_task(
         solution, tests = _first(place, folder, "solution/solve.sh"), script.parent
         query = read_text(place / "instruction.md", root)
         fields: Record = {"verify": f"{_prefix(tests.parent, root)}tests", "verdict": "reward"}
-        fields["healthchecks"] = _healthchecks(task.get("environment") or {})
+        check = (task.get("environment") or {}).get("healthcheck")
+        fields["healthchecks"] = [check] if check else []
     else:
         old = read_yaml(folder / YAML, root)
         main, tests = "client", folder / "tests"
@@ -245,19 +247,14 @@ def _environment_of_tests(environment: Record, shared: Record, verifier: Record)
 
 def _separate(task: Record, environment: Record, dockerfile: Path, root: Path) -> Record:
     """Return the fields of a task whose tests run in a container of their own."""
-    image, step, hooks = environment.get("docker_image"), task.get("step") or {}, []
+    image = environment.get("docker_image")
     if not image and present(dockerfile):
         image = f"{_prefix(dockerfile.parent, root)}Dockerfile"
+    hooks, artifacts = list[Record](), list[object]()
     for part in (task.get("shared") or {}, task.get("verifier") or {}):
-        for hook in part.get("collect") or ():
-            seconds = float(hook.get("timeout_sec") or _HOOK_SECONDS)
-            service = hook.get("service") or MAIN
-            hooks.append({"command": hook["command"], "service": service, "seconds": seconds})
-    artifacts = []
-    for entry in (*(task.get("artifacts") or ()), *(step.get("artifacts") or ())):
-        if isinstance(entry, dict):
-            entry = {name: value for name, value in entry.items() if name != "destination"}
-        artifacts.append(entry)
+        hooks += part.get("collect") or ()
+    for part in (task, task.get("step") or {}):
+        artifacts += part.get("artifacts") or ()
     fields: Record = {"verify": _IN_IMAGE} if image else {}
     if not image or environment is not task.get("environment"):
         fields["verify_cwd"] = environment.get("workdir")
@@ -271,15 +268,6 @@ def _separate(task: Record, environment: Record, dockerfile: Path, root: Path) -
         "collect": hooks,
         "session_start": f"mkdir -p {ARTIFACTS}",
     }
-
-
-def _healthchecks(*parts: Record) -> list[Record] | None:
-    """Return the health checks of a task or step, with the names of our settings."""
-    checks = []
-    for part in parts:
-        if check := part.get("healthcheck"):
-            checks.append({name.removesuffix("_sec"): value for name, value in check.items()})
-    return checks or None
 
 
 def _network_reasons(environment: Record, part: Record, who: str) -> Iterator[Reason]:
