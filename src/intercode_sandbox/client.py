@@ -55,7 +55,7 @@ _CHANGE = {
     "target": (str, NoneType),
 }
 # The bytes of a list of files to copy, and the bits of a mode that are copied.
-_LISTED, _MODE = 16 << 20, 0o1777
+_LISTED, _MODE = 12 << 20, 0o1777
 _Made = tuple[str, int, str | None]
 # The numbers of commands.
 _numbers = itertools.count(1)
@@ -277,32 +277,35 @@ class GuestSandbox(Sandbox):
             return super().copy_to(path, target, is_left_out, limit=limit)
         top = posixpath.normpath(self._absolute(path))
         reply, _ = self._request("list", wait=120, path=top, limit=_LISTED)
-        arrived, left_out = dict[str, int](), set[str]()
-        files, folders, links = dict[str, int](), list[_Made](), list[_Made]()
-        for path, entry in _changes(reply, "entries").items():
-            if posixpath.dirname(path) in left_out or is_left_out(path, path[len(top) + 1 :]):
+        entries, left_out = _changes(reply, "entries"), set[str]()
+        files, others = list[str](), list[_Made]()
+        for path, entry in entries.items():
+            inside = path[len(top) + 1 :]
+            if posixpath.dirname(path) in left_out or is_left_out(path, inside):
                 left_out.add(path)
-            elif entry.type == "dir":
-                folders.append((path, entry.mode & _MODE, None))
-            elif entry.type == "link" and leads_below(top, path, entry.target or ""):
-                links.append((path, 0, entry.target))
             elif entry.type == "file":
-                files[path] = entry.mode & _MODE
-        room = limit
-        for path, pieces in zip(files, self._contents([*files], limit), strict=True):
+                files.append(path)
+            elif entry.type == "dir" or leads_below(top, path, entry.target or "/"):
+                others.append((path, entry.mode & _MODE, entry.target))
+        arrived, room = dict[str, int](), limit
+        for path, pieces in zip(files, self._contents(files, limit), strict=True):
             try:
-                arrived[path] = target._take(path, pieces, files[path])
+                size = target._take(path, pieces, entries[path].mode & _MODE)
             except OSError as error:  # unreadable, or a folder of the target is in the way
                 if error.errno == errno.EFBIG:
                     raise
                 continue
-            room -= arrived[path]
+            arrived[path] = size
+            room -= size
             if room < 0:
                 raise OSError(errno.EFBIG, f"more than {limit} bytes", top)
-        made = [*links, *reversed(folders)]
-        reply, _ = target._request("make", wait=120, entries=made)
+        # what is in a folder comes first, since the folder may be read-only
+        reply, _ = target._request("make", wait=120, entries=others[::-1])
         refused = set(_field(reply, "refused", list))
-        return arrived | {path: 0 for path, _, _ in made if path not in refused}
+        for path, _, _ in others:
+            if path not in refused:
+                arrived[path] = 0
+        return arrived
 
     def _take(self, path: str, pieces: Iterable[bytes], mode: int) -> int:
         """Write a file in place of another; return its size."""
