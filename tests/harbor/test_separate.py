@@ -12,13 +12,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import docker_images
 import pytest
 from base_image import base_image
 from families import killing_the_wall_at
 
 import intercode
 from intercode.agents import Act, StrategySteps, gold, noop
-from intercode.errors import DataError
+from intercode.errors import DataError, EntryLeftOut
 from intercode.factory import EnvFactory
 from intercode.interop.harbor.directory import read_directory
 from intercode.runner.run import evaluate
@@ -176,6 +177,22 @@ def test_gold_earns_1_and_doing_nothing_0(ways: EnvFactory) -> None:
     assert ways.facts()["verify"]["separate"]["fresh"] == "task"
 
 
+def test_an_image_of_busybox_alone_can_hold_the_tests(tmp_path: Path) -> None:
+    docker_images.require_docker()
+    base, small = docker_images.debian(), docker_images.busybox()
+    write_task(
+        tmp_path / "one",
+        environment__Dockerfile=FILES["environment/Dockerfile"].replace(
+            "debian:bookworm-slim", base
+        ),
+        tests__Dockerfile=f"FROM {small}\nCOPY . /tests/\n",
+        tests__test_dot_sh=RIGHT.replace("/bin/bash", "/bin/sh"),
+    )
+    factory = intercode.prepare("harbor", data=str(tmp_path), sandbox="docker", image=base)
+    rewards = [played(factory, agent)["one"].reward for agent in (gold, noop)]
+    assert rewards == [1.0, 0.0]
+
+
 def test_check_says_the_mode_and_what_travels(tmp_path: Path) -> None:
     write_task(tmp_path / "one")
     factory = prepare(tmp_path)
@@ -247,7 +264,7 @@ FORGERIES = {
     "verdict": "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt",
     "verdict among artifacts": "echo 1 > /logs/artifacts/reward.txt; cp /logs/artifacts/* box",
     "artifact as a link": "ln -s /tests/answer.txt out.txt",
-    "folders as links": "rm -r /logs/artifacts /app; ln -s /tests /logs/artifacts; ln -s tests /app",
+    "folders as links": "rm -r /logs/artifacts /app; ln -s /tests /logs/artifacts; ln -s tests app",
     "link that leads out": "ln -s ../../tests/answer.txt box/a; ln -s box/a out.txt",
     "FIFO": "mkfifo out.txt box/fifo",
     "device": "mknod out.txt c 1 5; ln -s /dev/zero box/zero",
@@ -332,6 +349,19 @@ def test_settings_that_say_nothing_leave_out_their_task_alone(tmp_path: Path) ->
     assert "environment_mode is 'apart'; it can be shared, separate" in reasons[0]
     assert "[verifier.environment] needs environment_mode = 'separate'" in reasons[1]
     assert "network_mode is 'some'; it can be public, no-network, allowlist" in reasons[2]
+
+
+def test_wrong_lists_leave_out_their_task_alone(tmp_path: Path) -> None:
+    check = '[environment.healthcheck]\ncommand = "true"\n'
+    write_task(tmp_path / "artifacts", f'artifacts = ["../x"]\n{SEPARATE}')
+    write_task(tmp_path / "checks", f'{OUT}{SEPARATE}{check}retries = "many"\n')
+    write_task(tmp_path / "collect", f"{OUT}{SEPARATE}[[verifier.collect]]\nrun = 3\n")
+    write_task(tmp_path / "right")
+    with pytest.warns(EntryLeftOut) as warned:
+        factory = prepare(tmp_path)
+    assert [task.id for task in factory.tasks] == ["right"]
+    reasons = " ".join(str(warning.message) for warning in warned)
+    assert all(f"field '{name}'" in reasons for name in ("artifacts", "healthchecks", "collect"))
 
 
 def test_networks_of_agent_and_tests_may_differ(tmp_path: Path) -> None:

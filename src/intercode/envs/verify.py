@@ -410,7 +410,7 @@ def _run_script(
     for name, (content, mode) in verifier.files.items():
         box.write(f"{TESTS}/{name}", content, mode=mode)
     variables = [f"{name}={value}" for name, value in verifier.environment.items()]
-    text = _read(box, _IN_IMAGE)
+    text, _ = verifier.files.get(SCRIPT) or (_read(box, _IN_IMAGE), 0)
     if text is None:
         raise DataError(f"task {task.id}: field 'verify_image': the image has no {_IN_IMAGE}")
     command = script_command(text.decode("utf-8", "replace"), _IN_IMAGE)
