@@ -169,10 +169,11 @@ class Sandbox(ABC):
         return the size of each file by its path, 0 for links and folders.
 
         `is_left_out` gets a path, and the part below the folder. What it names, and all below that,
-        stays behind; so do links that lead out of the
-        folder, all but files and folders, and setuid and setgid bits. Raises OSError if nothing is
-        there, and for more than `limit` bytes or too many files, with the number EFBIG. Providers
-        need not support this.
+        stays behind; so do links that lead out of the folder, all but files and folders, and setuid
+        and setgid bits. Providers need not support this.
+
+        Raises OSError: with EFBIG for more than `limit` bytes or too many files, with ENOSPC if the
+        target is full, `FileNotFoundError` without the folder above.
         """
         raise UsageError(f"{type(self).__name__} does not copy files to another sandbox")
 

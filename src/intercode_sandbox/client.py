@@ -292,7 +292,7 @@ class GuestSandbox(Sandbox):
             try:
                 size = target._take(path, pieces, entries[path].mode & _MODE)
             except OSError as error:  # unreadable, or a folder of the target is in the way
-                if error.errno == errno.EFBIG:
+                if error.errno in (errno.EFBIG, errno.ENOSPC):
                     raise
                 continue
             arrived[path] = size

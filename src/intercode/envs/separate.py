@@ -19,7 +19,7 @@ from typing import Any
 
 from intercode.envs.parts import parts_of
 from intercode.envs.travel import Work, is_within
-from intercode.errors import SandboxDied, is_inside
+from intercode.errors import SandboxDied, SandboxError, is_inside
 from intercode_sandbox.base import Sandbox
 from intercode_sandbox.transfer import TooLarge
 
@@ -135,6 +135,8 @@ def _bring(
     except OSError as error:
         if error.errno == errno.EFBIG:
             raise TooLarge(f"the artifact {artifact.source}: {error.strerror}") from error
+        if error.errno == errno.ENOSPC:
+            raise SandboxError("the tests' sandbox has no room for the artifacts") from error
         if not is_inside(error):
             raise
         return {}  # there is none
