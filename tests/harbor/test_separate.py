@@ -264,7 +264,8 @@ FORGERIES = {
     "verdict": "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt",
     "verdict among artifacts": "echo 1 > /logs/artifacts/reward.txt; cp /logs/artifacts/* box",
     "artifact as a link": "ln -s /tests/answer.txt out.txt",
-    "folders as links": "cd /; rm -r logs/artifacts app; ln -s /tests logs/artifacts; ln -s tests app",
+    "folders as links": "cd /; rm -r logs/artifacts app; "
+    "ln -s /tests logs/artifacts; ln -s tests app",
     "link that leads out": "ln -s ../../tests/answer.txt box/a; ln -s box/a out.txt",
     "FIFO": "mkfifo out.txt box/fifo",
     "device": "mknod out.txt c 1 5; ln -s /dev/zero box/zero",
