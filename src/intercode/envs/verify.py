@@ -246,7 +246,7 @@ def _is_positive(value: object) -> bool:
 _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "verify": (
         f"a path next to the task file, a Bash script, or {_IN_IMAGE} of `verify_image`",
-        lambda value: isinstance(value, str) and bool(value.strip()),
+        is_text,
     ),
     "verify_files": (
         "a list of paths next to the task file",

@@ -31,7 +31,7 @@ from intercode.envs.health import Healthcheck
 from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
 from intercode.envs.judges.tests import Tests, TestsJudge
-from intercode.envs.parts import are_parts
+from intercode.envs.parts import are_parts, is_text
 from intercode.envs.rewards import is_papers, require_reward, reward_name
 from intercode.envs.services import read_services
 from intercode.envs.verify import FIELD_NAMES, check_fields, read_verifiers
@@ -59,21 +59,17 @@ _FIELDS = {
 }
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and "\0" not in value
-
-
 _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
     **dict.fromkeys(
         ("data", "image", "tree", "setup"),
-        (lambda value: value is None or isinstance(value, Path) or _is_text(value), "a path"),
+        (lambda value: value is None or isinstance(value, Path) or is_text(value), "a path"),
     ),
     **dict.fromkeys(
-        ("start", "probe"), (lambda value: value is None or _is_text(value), "Bash, as text")
+        ("start", "probe"), (lambda value: value is None or is_text(value), "Bash, as text")
     ),
     **dict.fromkeys(("reward", "preprocess"), (callable, "a method")),
     "sandbox": (
-        lambda value: value is None or _is_text(value),
+        lambda value: value is None or is_text(value),
         "'local', 'docker', 'pod' or 'module:Class'",
     ),
 }
@@ -294,7 +290,7 @@ def _checked(preprocess: Preprocess) -> Preprocess:
         record = preprocess(record)
         for name, expected in _FIELDS.items() if isinstance(record, dict) else ():
             value = record.get(name)
-            if value is not None and not _is_text(value):
+            if value is not None and not is_text(value):
                 raise DataError(
                     f"field {name!r} is {value!r:.60}; write {expected} as text, or leave it out"
                 )
