@@ -371,11 +371,13 @@ def test_networks_of_agent_and_tests_may_differ(tmp_path: Path) -> None:
     write_task(tmp_path / "a", closed + '[agent]\nnetwork_mode = "public"\n')
     write_task(tmp_path / "b", closed + lists)
     write_task(tmp_path / "c", closed + "[verifier.environment]\n")
+    write_task(tmp_path / "d", SEPARATE, tests__compose_dot_yaml=COMPOSE)
     reasons = [record["unplayable"] for record in read_directory(tmp_path)]
     assert [names and [why for why, _ in names] for names in reasons] == [
         ["its agent needs hosts on the internet (network_mode = public)"],
         ["its tests need hosts on the internet (network_mode = allowlist)"],
         None,
+        ["its tests have containers of their own"],
     ]
 
 

@@ -177,6 +177,8 @@ def _read_task(
         fields |= _separate(
             task, of_tests, _first(step or folder, folder, "tests/Dockerfile"), root
         )
+        if find_compose(tests):
+            reasons.append(("its tests have containers of their own", "needs_machine"))
         if of_tests is not environment:
             reasons += _machine_reasons(of_tests)
     if fields["verify"] != _IN_IMAGE or present(script):
