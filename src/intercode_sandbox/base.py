@@ -162,6 +162,21 @@ class Sandbox(ABC):
         copying.require_success(result, path)
         copying.unpack(result.stdout, path, target)
 
+    def copy_to(
+        self, path: str, target: Sandbox, is_left_out: Callable[[str, str], bool], *, limit: int
+    ) -> dict[str, int]:
+        """Copy a file or a folder to the same path in another sandbox, without any program inside;
+        return the size of each file by its path, 0 for links and folders.
+
+        `is_left_out` gets a path, and the part below the folder. What it names, and all below that,
+        stays behind; so do links that lead out of the folder, all but files and folders, and setuid
+        and setgid bits. Providers need not support this.
+
+        Raises OSError: with EFBIG for more than `limit` bytes or too many files, with ENOSPC if the
+        target is full, `FileNotFoundError` without the folder above.
+        """
+        raise UsageError(f"{type(self).__name__} does not copy files to another sandbox")
+
     @abstractmethod
     def read(self, path: str, *, limit: int = 8 * MIB) -> bytes:
         """Return the content of a regular file as the agent would see it. Raises

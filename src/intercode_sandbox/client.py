@@ -21,7 +21,7 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import NoneType
@@ -29,6 +29,7 @@ from typing import Any, Self, overload
 
 from intercode_sandbox.arguments import Content, Word, content, number, text, variables, words
 from intercode_sandbox.base import Limits, Sandbox
+from intercode_sandbox.copying import leads_below
 from intercode_sandbox.errors import ForkError, SandboxDied, UsageError, inside, room_left
 from intercode_sandbox.guest import wire
 from intercode_sandbox.guest.limit import Limit
@@ -53,6 +54,9 @@ _CHANGE = {
     "digest": (str, NoneType),
     "target": (str, NoneType),
 }
+# The bytes of a list of files to copy, and the bits of a mode that are copied.
+_LISTED, _MODE = 12 << 20, 0o1777
+_Made = tuple[str, int, str | None]
 # The numbers of commands.
 _numbers = itertools.count(1)
 # Seconds that the episode server may take beyond the action's limit before it counts as dead.
@@ -214,20 +218,33 @@ class GuestSandbox(Sandbox):
         return streams.completed(timed_out=not ended_itself)
 
     def read(self, path: Word, *, limit: int = 8 << 20) -> bytes:
-        limit = int(number("limit", limit))
-        path = self._absolute(path)
+        return b"".join(self._pieces(self._absolute(path), int(number("limit", limit))))
+
+    def _pieces(self, path: str, limit: int) -> Iterator[bytes]:
+        """Yield a file's content; a piece that is not full is the last."""
         with self._lock:
-            pieces = [self._request("read", path=path, limit=limit)[1]]
-            while len(pieces[-1]) == wire.PIECE and len(pieces) * wire.PIECE <= limit:
-                pieces.append(self._request("read", path=path)[1])
-        return b"".join(pieces)
+            piece = self._request("read", path=path, limit=limit)[1]
+            yield piece
+            while len(piece) == wire.PIECE and limit >= wire.PIECE:
+                limit -= wire.PIECE
+                piece = self._request("read", path=path)[1]
+                yield piece
 
     def read_many(self, paths: Sequence[Word], *, limit: int = 8 << 20) -> Iterator[bytes | None]:
-        """Read small files together, since each request takes longer than a small file."""
+        for pieces in self._contents(
+            [self._absolute(path) for path in words("the paths", paths)], limit
+        ):
+            try:
+                yield b"".join(pieces)
+            except OSError:
+                yield None
+
+    def _contents(self, paths: Sequence[str], limit: int) -> Iterator[Iterable[bytes]]:
+        """Yield the pieces of each file. Small files are read together, since each request takes
+        longer than a small file."""
         place = 0
-        paths = words("the paths", paths)
         while place < len(paths):
-            batch = [self._absolute(path) for path in paths[place : place + _FILES]]
+            batch = paths[place : place + _FILES]
             reply, content = self._request("read_many", paths=batch)
             sizes = _field(reply, "sizes", list)
             start = 0
@@ -235,11 +252,11 @@ class GuestSandbox(Sandbox):
             if other_types or len(sizes) > len(batch) or sum(sizes) != len(content):
                 raise SandboxDied(f"the sandbox's answer makes no sense: sizes {sizes!r:.50}")
             for size in sizes:
-                yield content[start : start + size]
+                yield content[start : start + size], b""
                 start += size
             place += len(sizes)
             if place < len(paths):  # the next one is too large for that, or cannot be read
-                yield from super().read_many(paths[place : place + 1], limit=limit)
+                yield self._pieces(paths[place], limit)
                 place += 1
 
     def write(self, path: Word, data: Content, *, mode: int = 0o644) -> None:
@@ -252,6 +269,56 @@ class GuestSandbox(Sandbox):
             piece = data[start : start + wire.PIECE]
             self._request("write", piece, path=path, at=start, mode=None)
         self._request("write", data[last:], path=path, at=last, mode=mode)
+
+    def copy_to(
+        self, path: str, target: Sandbox, is_left_out: Callable[[str, str], bool], *, limit: int
+    ) -> dict[str, int]:
+        if not isinstance(target, GuestSandbox):
+            return super().copy_to(path, target, is_left_out, limit=limit)
+        top = posixpath.normpath(self._absolute(path))
+        reply, _ = self._request("list", wait=120, path=top, limit=_LISTED)
+        entries, left_out = _changes(reply, "entries"), set[str]()
+        files, others = list[str](), list[_Made]()
+        for path, entry in entries.items():
+            inside = path[len(top) + 1 :]
+            if posixpath.dirname(path) in left_out or is_left_out(path, inside):
+                left_out.add(path)
+            elif entry.type == "file":
+                files.append(path)
+            elif entry.type == "dir" or leads_below(top, path, entry.target or "/"):
+                others.append((path, entry.mode & _MODE, entry.target))
+        arrived, room = dict[str, int](), limit
+        for path, pieces in zip(files, self._contents(files, limit), strict=True):
+            try:
+                size = target._take(path, pieces, entries[path].mode & _MODE)
+            except OSError as error:  # unreadable, or a folder of the target is in the way
+                if error.errno in (errno.EFBIG, errno.ENOSPC):
+                    raise
+                continue
+            arrived[path] = size
+            room -= size
+            if room < 0:
+                raise OSError(errno.EFBIG, f"more than {limit} bytes", top)
+        # what is in a folder comes first, since the folder may be read-only
+        reply, _ = target._request("make", wait=120, entries=others[::-1])
+        refused = set(_field(reply, "refused", list))
+        for path, _, _ in others:
+            if path not in refused:
+                arrived[path] = 0
+        return arrived
+
+    def _take(self, path: str, pieces: Iterable[bytes], mode: int) -> int:
+        """Write a file in place of another; return its size."""
+        size = 0
+        for piece in pieces:
+            last = len(piece) < wire.PIECE
+            self._request(
+                "write", piece, path=path, at=size, mode=mode if last else None, anew=not size
+            )
+            size += len(piece)
+            if last:
+                break
+        return size
 
     def connect(self, path: Word | int) -> socket.socket:
         if not isinstance(path, int):
@@ -320,18 +387,8 @@ class GuestSandbox(Sandbox):
         when they continue; otherwise a file that changes meanwhile has the type `other`."""
         require_processes(LEAST)
         reply, _ = self._request("diff", wait=120, pause=pause)
-        reported = _field(reply, "changes", dict)
         self._lost = _field(reply, "lost", bool)
-        parsed = {}
-        for path in sorted(reported):
-            fields = _field(reported, path, dict)
-            if not {"kind", "type"} <= fields.keys() <= _CHANGE.keys():
-                raise SandboxDied(
-                    "the sandbox's answer makes no sense: "
-                    f"the change of {path!r:.50} is {fields!r:.50}"
-                )
-            parsed[path] = Change(**{name: _field(fields, name, *_CHANGE[name]) for name in fields})
-        return parsed
+        return _changes(reply, "changes")
 
     def session_lost(self) -> bool:
         if self._lost is None:
@@ -592,6 +649,19 @@ def _field(reply: dict[str, Any], name: str, *kinds: type) -> Any:
     if not isinstance(value, kinds):
         raise SandboxDied(f"the sandbox's answer makes no sense: its {name} is {value!r:.50}")
     return value
+
+
+def _changes(reply: dict[str, Any], name: str) -> dict[str, Change]:
+    """Return the descriptions of paths in a reply, sorted by path."""
+    reported, parsed = _field(reply, name, dict), {}
+    for path in sorted(reported):
+        fields = _field(reported, path, dict)
+        if not {"kind", "type"} <= fields.keys() <= _CHANGE.keys():
+            raise SandboxDied(
+                f"the sandbox's answer makes no sense: the change of {path!r:.50} is {fields!r:.50}"
+            )
+        parsed[path] = Change(**{name: _field(fields, name, *_CHANGE[name]) for name in fields})
+    return parsed
 
 
 def _error(op: str, path: Any, reply: dict[str, Any]) -> SandboxDied | OSError | None:

@@ -102,6 +102,14 @@ def _write(target: Path, parts: tuple[str, ...], content: bytes, mode: int) -> P
     return place
 
 
+def leads_below(top: str, path: str, to: str) -> bool:
+    """Return whether a link at `path`, which is below the folder `top`, leads to a place there."""
+    inside = to.removeprefix(f"{top}/")
+    if inside != to:
+        return ".." not in PurePosixPath(inside).parts
+    return _stays_below(PurePosixPath(path).relative_to(top).parts, to)
+
+
 def _stays_below(parts: tuple[str, ...], to: str) -> bool:
     """Return whether a link leads up by no more folders than it is deep, and then only down. After
     another link, `..` could lead anywhere."""

@@ -158,7 +158,7 @@ def test_what_a_sandbox_cannot_offer_is_left_out_with_the_reason(tmp_path: Path)
     assert {task.id: (issue.kind, str(issue)) for task, issue in factory.left_out} == {
         "allowed": (
             "needs_network",
-            "needs hosts on the internet (network_mode = allowlist)",
+            "its tests need hosts on the internet (network_mode = allowlist)",
         ),
         "compose": ("needs_machine", "its container database does not say its port"),
         "gpu": ("needs_machine", "needs a GPU"),

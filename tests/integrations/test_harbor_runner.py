@@ -11,7 +11,7 @@ from pathlib import Path
 
 import docker_images
 import pytest
-from harbor_tasks import HOOK, OUT, SEPARATE, acting, played, passing, prepare, write_task
+from harbor_tasks import HOOK, OUT, SEPARATE, acting, passing, played, prepare, write_task
 
 from intercode.agents import gold, noop
 from intercode.interop.harbor.directory import read_directory
@@ -32,7 +32,7 @@ ANSWERS = [
     "ln -s /app/in.txt out.txt",
     "mkfifo out.txt",
     "echo 3 >out.txt; mkdir -p /logs/verifier; echo 1 >/logs/verifier/reward.txt",
-    "echo 4 >out.txt; mkdir -p /logs/artifacts /tests; echo 3 | tee /logs/artifacts/out.txt /tests/out.txt",
+    "mkdir -p /logs/artifacts /tests; echo 3 | tee /logs/artifacts/out.txt /tests/out.txt",
 ]
 pytestmark = [
     pytest.mark.integrations,
@@ -104,7 +104,9 @@ def test_solutions_earn_1_and_doing_nothing_0(tasks: Path, tmp_path: Path) -> No
     factory = prepare(tasks)
     for agent, reward in ((gold, 1.0), (noop, 0.0)):
         episodes = played(factory, agent).values()
-        assert {episode.task: episode.reward for episode in episodes} == dict.fromkeys(names, reward)
+        assert {episode.task: episode.reward for episode in episodes} == dict.fromkeys(
+            names, reward
+        )
 
 
 def test_answers_earn_the_same(tasks: Path, tmp_path: Path) -> None:

@@ -163,6 +163,7 @@ PLAYED = {
     "agentbench_os_one.json": "bash",
     "harbor_steps/single": "harbor",
     "harbor_template/one": "harbor",
+    "harbor_separate/one": "harbor",
 }
 """Layouts whose tasks pay a gold 1 and nothing 0, by environment. Harbor's are played without their
 images, in a root with the folder that they work in."""
@@ -183,9 +184,21 @@ def prepare(cases: Path, layout: str, env: str, tree: Path, **options: Any) -> E
 
 def without_image(record: dict[str, Any]) -> dict[str, Any]:
     fields = {name: value for name, value in record.items() if name != "image"}
+    if "verify_image" in record:  # one with pip, which needs the network
+        fields |= {"verify_image": "task", "verify": "tests"}
+        fields["artifacts"] = ["/app/a.txt"]  # it declares none: with Harbor, its oracle fails too
     if "rounds" in record:
         fields["rounds"] = [without_image(posed) for posed in record["rounds"]]
     return fields
+
+
+def test_tests_with_an_image_of_their_own_are_played(cases: Path) -> None:
+    needs_bwrap()
+    data = str(cases / "layouts/tb4_shape")
+    factory = intercode.prepare("harbor", data=data, image=base_image())
+    with closing(factory()) as env:
+        (task,) = factory.tasks
+        assert (reward(env, task.id), reward(env, task.id, task.gold)) == (0.0, 1.0)
 
 
 def reward(env: InterCodeEnv, task: str, *actions: str) -> float:
@@ -231,8 +244,6 @@ def test_a_right_answer_needs_no_gold(cases: Path, tree: Path, tmp_path: Path, n
 
 
 REFUSED = {
-    "harbor_separate": ("harbor", "image of their own"),
-    "tb4_shape": ("harbor", "image of their own"),
     "tb_uv_pytest": ("harbor", "its tests download"),
     "harbor_uvx": ("harbor", "its tests download"),
     "humaneval_x_js.jsonl": ("python", "JavaScript"),

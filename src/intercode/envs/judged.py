@@ -99,6 +99,7 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         self._ruling = self._valued = self._no_value = None
         if files := self.world.files():
             files.forget_answer()
+            files.require_health(self.task)
 
     @property
     def no_value(self) -> str:

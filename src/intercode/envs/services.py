@@ -171,6 +171,12 @@ class Services:
         self._boxes[service.name] = box = self._services[service]()
         return box
 
+    def box(self, name: str) -> Sandbox:
+        """Return the sandbox of a service. Raises `DataError` if there is none."""
+        if name not in self._boxes:
+            raise DataError(f"the task has no service {name!r}")
+        return self._boxes[name]
+
     def require(self) -> None:
         """Raise `SandboxDied` if the sandbox of a service died, unless code in it was the cause."""
         for box in self._boxes.values():

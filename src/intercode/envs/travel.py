@@ -23,6 +23,7 @@ from functools import cached_property
 from itertools import product
 from pathlib import PurePosixPath
 from posixpath import dirname, join, normpath
+from typing import Protocol
 
 from intercode.types import Change
 from intercode_sandbox.base import Sandbox
@@ -110,6 +111,24 @@ rm -f {_LINKS}
 """
 """Remove the links that may not travel and print them, quoted; the arguments are the folders of the
 tests."""
+
+
+class Work(Protocol):
+    """Where an agent worked."""
+
+    def lend_sandbox(self) -> Sandbox:
+        """Return the sandbox, in which the caller may change files outside the session."""
+        ...
+
+    def share_services(self, other: Sandbox) -> None:
+        """Give programs in another sandbox the ports of the task's services."""
+
+    def service_box(self, name: str) -> Sandbox:
+        """Return the sandbox of a service. Raises `DataError` if there is none."""
+        ...
+
+    def end_processes(self) -> None:
+        """End all processes inside, the session's too."""
 
 
 @dataclass

@@ -97,7 +97,8 @@ class Verdict:
     executed. `reward_file` is the one with the rewards. `alive`: the agent's processes were alive.
     `writable`: programs of the agent could change the tests. `changes` are the paths that the
     golds changed, with the targets of links; `left_behind` those that the tests did not get.
-    `starts` are the folders in which the tests start, and those above. `of_stub`: the gold is none,
+    `starts` are the folders in which the tests start, and those above. `notes` say what went wrong
+    before the tests, as in a hook. `of_stub`: the gold is none,
     since it changes nothing, prints only its own text, and fails the tests.
     """
 
@@ -116,6 +117,7 @@ class Verdict:
     changes: Mapping[str, str | None] = field(default_factory=dict)
     left_behind: Sequence[str] = ()
     starts: Sequence[str] = ()
+    notes: Sequence[str] = ()
     of_stub: bool = False
 
     @property
@@ -310,7 +312,8 @@ def gold_fault(verdict: Verdict, *, rewards_only: bool) -> str:
         more = f" and {len(tops) - _NAMED} more" if len(tops) > _NAMED else ""
         why += (
             f"; the tests did not get the changes to {', '.join(tops[:_NAMED])}{more}: "
-            "if the task is about such a path, name it in `verify_system`"
+            "if the task is about such a path, name it in `verify_system` (in `artifacts`, "
+            "if the tests have an image of their own)"
         )
     if end := verdict.output.strip()[-_END:]:
         why += f"; the tests printed at the end:\n{end}"

@@ -9,7 +9,8 @@ never saw. Programs, libraries, settings and whatever steers test runners come f
 unless the record names them as the task's subject (`verify_system`) or a gold changed them
 (`travel.py`). The tests' folder is read-only, unless the gold only passes where it is writable.
 With `keep_processes` the tests run in the agent's own sandbox instead, since they ask services that
-the agent started; with "auto", they do so if the gold's work only passes there.
+the agent started; with "auto", they do so if the gold's work only passes there. With `verify_image`
+the second sandbox has another image, and only artifacts travel (`separate.py`).
 
 What this cannot hold: code of the agent that runs inside the tests' process can forge that
 process's results, and a program of the agent that the tests start runs as the same user as they
@@ -24,10 +25,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from intercode.envs.travel import Route, is_within
+from intercode.envs.parts import are_parts, is_amount, is_text
+from intercode.envs.separate import OF_TASK, Artifact, Hook, Separate, collect, read_separate
+from intercode.envs.travel import Route, Work, is_within
 from intercode.envs.verdict import (
     MalformedVerdict,
     Verdict,
@@ -39,7 +43,7 @@ from intercode.envs.verdict import (
 from intercode.envs.workspace import Workspace
 from intercode.errors import DataError, IntercodeError
 from intercode.reading import present, read_entries, read_files
-from intercode.types import Task, TaskIssue, is_number
+from intercode.types import Task, TaskIssue
 from intercode_sandbox.base import Sandbox, script_command
 from intercode_sandbox.transfer import TooLarge
 
@@ -47,6 +51,8 @@ SECONDS, MEMORY = 600.0, 2048
 """The usual limits of the tests: seconds, and MiB."""
 TESTS, SOLUTION, VERDICT = "/tests", "/solution", "/logs/verifier"
 SCRIPT = "test.sh"
+_IN_IMAGE = f"{TESTS}/{SCRIPT}"
+"""As `verify`: the script is in the tests' image."""
 _PROBE = "/.intercode"
 FORGED = f"{_PROBE}/forged"
 """A file that a forgery leaves to show that it was executed."""
@@ -109,20 +115,6 @@ done
 _WITH_PROBE = f'PYTHONPATH={_PROBE}${{PYTHONPATH:+:$PYTHONPATH}} exec "$@"'
 
 
-class Work(Protocol):
-    """Where an agent worked."""
-
-    def lend_sandbox(self) -> Sandbox:
-        """Return the sandbox, in which the caller may change files outside the session."""
-        ...
-
-    def share_services(self, other: Sandbox) -> None:
-        """Give programs in another sandbox the ports of the task's services."""
-
-    def end_processes(self) -> None:
-        """End all processes inside, the session's too."""
-
-
 @dataclass(frozen=True)
 class Verifier:
     """The tests of one task. `files` are contents and modes by path below /tests.
@@ -141,6 +133,8 @@ class Verifier:
     cwd: str | None = None
     writable: bool = False
     """Programs of the agent may write into the tests' folder, but for the script."""
+    separate: Separate | None = None
+    """The tests' own image, which contains the tests if there are no `files`."""
 
     @property
     def digest(self) -> str:
@@ -186,21 +180,24 @@ def read_verifier(task: Task, folder: Path) -> Verifier | None:
                 raise DataError(
                     f"{SCRIPT} is the name of the script in 'verify'; give that file another name"
                 )
-    with _field(task, "verify"):
-        files |= _read_script(str(record["verify"]), folder)
-    script, mode = files[SCRIPT]
-    if script.count(b"\r\n") == script.count(b"\n"):  # written on Windows
-        files[SCRIPT] = script.replace(b"\r\n", b"\n"), mode
-    system, keep = record.get("verify_system", ()), record.get("keep_processes")
+    separate = read_separate(record)
+    if not (separate and record["verify"] == _IN_IMAGE):
+        with _field(task, "verify"):
+            files |= _read_script(str(record["verify"]), folder)
+        script, mode = files[SCRIPT]
+        if script.count(b"\r\n") == script.count(b"\n"):  # written on Windows
+            files[SCRIPT] = script.replace(b"\r\n", b"\n"), mode
+    system, keep = record.get("verify_system") or (), record.get("keep_processes")
     return Verifier(
         files,
         float(record.get("verify_seconds") or SECONDS),
         int(record.get("verify_memory") or MEMORY),
         dict(record.get("verify_env") or {}),
         None if system == "agent" else tuple(path.rstrip("/") for path in system),
-        None if keep == "auto" else bool(keep),
+        None if keep == "auto" else bool(keep and not separate),
         rewards_only=record.get("verdict") == "reward",
-        cwd=record.get("cwd"),
+        cwd=record.get("verify_cwd" if separate else "cwd"),
+        separate=separate,
     )
 
 
@@ -243,13 +240,13 @@ def _are_variables(value: object) -> bool:
 
 
 def _is_positive(value: object) -> bool:
-    return is_number(value) and not isinstance(value, bool) and value > 0
+    return is_amount(value) and value != 0
 
 
 _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "verify": (
-        "a path next to the task file, or a Bash script",
-        lambda value: isinstance(value, str) and bool(value.strip()),
+        f"a path next to the task file, a Bash script, or {_IN_IMAGE} of `verify_image`",
+        is_text,
     ),
     "verify_files": (
         "a list of paths next to the task file",
@@ -280,6 +277,19 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "verdict": ("'reward'", lambda value: value == "reward"),
     "cwd": ("an absolute path", _is_path),
+    "verify_cwd": ("an absolute path", _is_path),
+    "verify_image": (
+        f"the name of an image, a path next to the task file, or {OF_TASK!r}",
+        is_text,
+    ),
+    "artifacts": (
+        "a list of paths without '..', or objects with source",
+        partial(are_parts, Artifact),
+    ),
+    "collect": (
+        "a list of objects with command, service and timeout_sec",
+        partial(are_parts, Hook),
+    ),
 }
 """The allowed values of each field, in words and as a check."""
 FIELD_NAMES = tuple(_FIELDS)
@@ -350,14 +360,24 @@ def run_tests(
         _NOT_CHANGES,
         verifier.scripts,
     )
-    work.end_processes()
+    starts, notes, left_behind = list[str](), list[str](), list[str]()
     try:
-        changes, left_behind = route.travel(source)
-        starts = route.places["above"]  # the tests may change the folders
+        if verifier.separate:
+            arrived, notes = collect(verifier.separate, work, source, box, _NOT_CHANGES)
+            changes: dict[str, str | None] = dict.fromkeys(arrived)
+            known = "/logs", *arrived
+            if reference is None:
+                left_behind = [path for path in source.diff() if not is_within(path, known)]
+        else:
+            work.end_processes()
+            brought, left_behind = route.travel(source)
+            changes = {path: change.target for path, change in brought.items()}
+            starts = route.places["above"]  # the tests may change the folders
     except TooLarge as error:
         return Verdict(None, (), None, False, "", f"the tests did not run: {error}")
     workspace.start_services()
-    work.share_services(box)
+    if not verifier.separate:
+        work.share_services(box)
     if probe:
         names = "\0".join(changes).encode("utf-8", "surrogateescape")
         box.write(f"{_PROBE}/changed", names)
@@ -368,9 +388,10 @@ def run_tests(
     return replace(
         verdict,
         writable=writable,
-        changes={path: change.target for path, change in changes.items()},
+        changes=changes,
         left_behind=[path for path in left_behind if not is_within(path, _NOT_CHANGES)],
         starts=starts,
+        notes=notes,
     )
 
 
@@ -389,10 +410,12 @@ def run_script(
     for name, (content, mode) in verifier.files.items():
         box.write(f"{TESTS}/{name}", content, mode=mode)
     variables = [f"{name}={value}" for name, value in verifier.environment.items()]
-    text = verifier.files[SCRIPT][0].decode("utf-8", "replace")
-    command = script_command(text, f"{TESTS}/{SCRIPT}")
+    text, _ = verifier.files.get(SCRIPT) or (_read(box, _IN_IMAGE), 0)
+    if text is None:
+        raise DataError(f"task {task.id}: field 'verify_image': the image has no {_IN_IMAGE}")
+    command = script_command(text.decode("utf-8", "replace"), _IN_IMAGE)
     if probe:
-        command = ["bash", "-c", _WITH_PROBE, "bash", *command]
+        command = ["sh", "-c", _WITH_PROBE, "sh", *command]
     command = ["env", *variables, *command]
     result = box.exec("", argv=command, cwd=verifier.cwd, timeout=verifier.seconds)
     if not verifier.keep_processes:
@@ -457,4 +480,7 @@ def facts(verifiers: Mapping[str, Verifier]) -> dict[str, Any]:
     }
     if weaker := {name: tests.exceptions for name, tests in verifiers.items() if tests.exceptions}:
         fact["weaker"] = weaker
+    separate = {name: tests.separate.image for name, tests in verifiers.items() if tests.separate}
+    if separate:
+        fact["separate"] = separate
     return {"verify": fact}

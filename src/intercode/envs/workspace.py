@@ -27,6 +27,9 @@ from typing import Any, ClassVar, Self
 from intercode.doors import part
 from intercode.envs.archives import NAMED, ROOM, digests_of
 from intercode.envs.gold import blame_gold
+from intercode.envs.health import Healthcheck
+from intercode.envs.parts import parts_of
+from intercode.envs.separate import OF_TASK
 from intercode.envs.services import Service, Services, read_services
 from intercode.envs.shell import NO_COMMAND, NO_SUBMIT, NOT_EXECUTED
 from intercode.errors import DataError, ForkError, SandboxDied, UsageError
@@ -171,17 +174,29 @@ class WorkspaceSpec:
         except UsageError as error:
             raise DataError(f"task {task.id}: field 'services': {service.name}: {error}") from error
 
-    def for_tests(self, memory: int, layer: Path | None = None) -> WorkspaceSpec:
-        """Return the spec of sandboxes in which tests run on an agent's files: the same start, with
-        `memory` MiB, twice the disk, and no session. `layer` is what the tests have fetched."""
-        key = "tests", memory, layer
-        template: Any = self.template
-        if layer:
-            template = template.over(layer)
+    def for_tests(
+        self,
+        task: Task,
+        memory: int,
+        image: str | None = None,
+        cwd: str | None = None,
+        layer: Path | None = None,
+    ) -> WorkspaceSpec:
+        """Return the spec of sandboxes in which tests run on an agent's files: the same start, or
+        that of the tests' `image`, with `memory` MiB, twice the disk, and no session. `layer` is
+        what the tests have fetched."""
+        key = "tests", memory, image, cwd, layer
         limits = self.limits or Limits()
         disk = 2 * limits.disk + _ROOM_FOR_TESTS
         with _template_lock:
             if key not in self._task_specs:
+                template, environment, start = self.template, self.environment, self.start
+                if image:
+                    template = self._build_template(task.id, image, None, "verify_image")
+                    environment = start = None
+                if layer:
+                    over: Any = template
+                    template = over.over(layer)
                 self._task_specs[key] = WorkspaceSpec(  # of Bash, also where actions are Python
                     self.provider,
                     template,
@@ -193,20 +208,24 @@ class WorkspaceSpec:
                         disk=disk,
                         file_size=disk,
                     ),
-                    self.environment,
-                    self.start,
-                    cwd=self.cwd,
+                    environment,
+                    start,
+                    cwd=cwd,
                     network=self.network,
                 )
             return self._task_specs[key]
 
-    def _build_template(self, task: str, image: str | None, setup: str | None) -> Start:
+    def _build_template(
+        self, task: str, image: str | None, setup: str | None, name: str = "image"
+    ) -> Start:
         template = self.template
+        if name != "image" and self.build is None:
+            raise DataError(f"task {task}: field {name!r}: this environment builds no images")
         if image and self.build:
             try:
                 template = self.build(image)
             except UsageError as error:
-                raise DataError(f"task {task}: field 'image': {error}") from error
+                raise DataError(f"task {task}: field {name!r}: {error}") from error
         if setup:
             name = f"of task {task} (field 'setup')"
             template = self.provider.add_script(template, setup, name=name)
@@ -215,11 +234,11 @@ class WorkspaceSpec:
     def images(self, tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
         """Return the fact `images`, the digest of each image named in a record, and that of
         `service_files`; no fact if there is nothing to name."""
-        digests = {}
+        digests = dict[str, str]()
         for task in tasks:
-            image = task.extra.get("image")
-            if image and image not in digests:
-                digests[image] = self._build_template(task.id, image, None).digest
+            for image in (task.extra.get("image"), task.extra.get("verify_image")):
+                if image and image not in (*digests, OF_TASK):
+                    digests[image] = self._build_template(task.id, image, None).digest
         facts = self.service_files(tasks)
         if digests:
             facts["images"] = dict(sorted(digests.items()))
@@ -463,6 +482,11 @@ class Workspace:
     def close(self) -> None:
         self.services.close()
         self.sandbox.close()
+
+    def require_health(self, task: Task) -> None:
+        """Wait until the health checks of a task succeed. Raises `DataError`."""
+        for check in parts_of(Healthcheck, task.extra.get("healthchecks") or ()):
+            check.require(self.sandbox)
 
     def lend_sandbox(self) -> Sandbox:
         """Return the sandbox, in which the caller may change files outside the session."""

@@ -24,7 +24,7 @@ from _blake2 import blake2b
 from collections.abc import Iterator
 from functools import partial
 
-from . import kernel, namespaces, processes, wire
+from . import kernel, layers, namespaces, processes, wire
 from .light import Message, signal, socket
 from .limit import Limit
 from .shell import CAPTURE_STATE, Command, Program, Shell, ShellJob, stateless_command
@@ -47,6 +47,7 @@ _INTERRUPTED = 130
 _CHUNK = 1 << 16
 TIME = struct.Struct("d")
 
+_OF_ENTRY = 100  # bytes that an entry of a list takes, besides its path
 _CAREFUL = os.O_NONBLOCK | os.O_NOCTTY  # never wait on a FIFO or a device where a file is expected
 
 
@@ -520,16 +521,11 @@ class EpisodeServer:
         return {}
 
     def _write(self, root: int, request: Message) -> None:
-        path, parent = request["path"], ""
-        for name in filter(None, os.path.dirname(path).split("/")):
-            folder = kernel.open_inside(root, parent or "/", os.O_PATH | os.O_DIRECTORY)
-            parent = f"{parent}/{name}"
-            try:
-                os.mkdir(name, dir_fd=folder)
-            except FileExistsError:
-                pass
-            finally:
-                os.close(folder)
+        path = request["path"]
+        _make_folder(root, os.path.dirname(path))
+        if request.get("anew"):
+            with _folder(root, os.path.dirname(path)) as folder:
+                _unlink(folder, os.path.basename(path))
         flags = os.O_WRONLY | os.O_CREAT | _CAREFUL
         if not request["at"]:
             flags |= os.O_TRUNC
@@ -539,6 +535,42 @@ class EpisodeServer:
             file.write(request["payload"])
             if request["mode"] is not None:
                 os.fchmod(file.fileno(), request["mode"])
+
+    def _op_list(self, request: Message) -> Message:
+        """List what is at a path and below it. Raises OSError if the list is longer than `limit`
+        bytes, or folders are nested too deep."""
+        above, name = os.path.split(request["path"])
+        entries, room = dict[str, Message](), request["limit"]
+        with _folder(self._root, above, os.O_RDONLY) as folder:
+            for path, entry in layers.walk(folder, name, request["path"]):
+                entries[path] = {"kind": "added", **entry}
+                room -= _OF_ENTRY + len(path) + len(entry.get("target", ""))
+                if room < 0 or path.count("/") > layers.DEPTH:
+                    raise OSError(errno.EFBIG, "too many files, or folders nested too deep")
+        return {"entries": entries}
+
+    def _op_make(self, request: Message) -> Message:
+        """Make folders with their modes, and links in place of other files. Return the paths of
+        those that could not be made."""
+        refused = []
+        with self._world.as_agent():
+            for path, mode, target in request["entries"]:
+                try:
+                    self._make(path, mode, target)
+                except OSError:
+                    refused.append(path)
+        return {"refused": refused}
+
+    def _make(self, path: str, mode: int, target: str | None) -> None:
+        above, name = os.path.split(path)
+        _make_folder(self._root, above if target else path)
+        if target:
+            with _folder(self._root, above) as folder:
+                _unlink(folder, name)
+                os.symlink(target, name, dir_fd=folder)
+            return
+        with _folder(self._root, path, os.O_RDONLY) as folder:
+            os.fchmod(folder, mode)
 
     def _op_connect(self, request: Message) -> None:
         """Send a stream to an agent's program that listens on a Unix socket, or on a port of the
@@ -676,6 +708,33 @@ def _doubt(job: ShellJob) -> None:
     the other, kills this server next, and the death of a sandbox is no outcome."""
     if job.exit_code == -signal.SIGKILL:
         time.sleep(_DOUBT)
+
+
+@contextlib.contextmanager
+def _folder(root: int, path: str, flags: int = os.O_PATH) -> Iterator[int]:
+    """Open a folder."""
+    folder = kernel.open_inside(root, path or "/", flags | os.O_DIRECTORY)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _make_folder(root: int, path: str) -> None:
+    """Make a folder, and those above it, unless it is there."""
+    with contextlib.suppress(FileNotFoundError), _folder(root, path):
+        return
+    parent = ""
+    for name in filter(None, path.split("/")):
+        with _folder(root, parent) as folder, contextlib.suppress(FileExistsError):
+            os.mkdir(name, dir_fd=folder)
+        parent = f"{parent}/{name}"
+
+
+def _unlink(folder: int, name: str) -> None:
+    """Remove a file or a link, if there is one."""
+    with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+        os.unlink(name, dir_fd=folder)
 
 
 def _require_file(fd: int) -> None:

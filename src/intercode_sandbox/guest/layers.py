@@ -154,21 +154,35 @@ def _is_unchanged(before: os.stat_result | None, now: os.stat_result | None) -> 
     return (before.st_ino, before.st_ctime_ns) == (now.st_ino, now.st_ctime_ns)
 
 
+def walk(folder: int, name: str, path: str) -> Iterator[tuple[str, Message]]:
+    """Yield path, type, mode and target of an entry of a folder, which is called `path`, and of all
+    that is below it."""
+    yield path, describe_entry(folder, name, stat_entry(folder, name), None)
+    inside = _open_folder(folder, name)
+    if inside >= 0:
+        try:
+            for child in os.listdir(inside):
+                yield from walk(inside, child, f"{path}/{child}")
+        finally:
+            os.close(inside)
+
+
 def describe_entry(
-    folder: int | None, name: str, info: os.stat_result | None, digests: Digests
+    folder: int | None, name: str, info: os.stat_result | None, digests: Digests | None
 ) -> Message:
-    """Return type, mode, and digest or link target of a file; `OTHER` if it is gone or cannot be
-    read."""
+    """Return type, mode, and digest (with `digests`) or link target of a file; `OTHER` if it is
+    gone or cannot be read."""
     if info is None:
         return OTHER
     kind = _TYPES.get(stat.S_IFMT(info.st_mode), "other")
     entry: Message = {"type": kind, "mode": stat.S_IMODE(info.st_mode)}
     try:
-        if kind == "file" and info.st_nlink == 1:
-            entry["digest"] = _digest(folder, name)
-        elif kind == "file":
+        if kind == "file" and digests is not None:
             key = info.st_dev, info.st_ino
-            entry["digest"] = digests[key] = digests.get(key) or _digest(folder, name)
+            digest = digests.get(key) or _digest(folder, name)
+            if info.st_nlink > 1:
+                digests[key] = digest
+            entry["digest"] = digest
         elif kind == "link":
             entry["target"] = os.readlink(name, dir_fd=folder)
     except OSError as error:

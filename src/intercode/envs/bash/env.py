@@ -27,9 +27,11 @@ from intercode.envs.bash.lint import lint
 from intercode.envs.bash.options import BashOptions
 from intercode.envs.bash.world import BashWorld
 from intercode.envs.gold import GoldCache
+from intercode.envs.health import Healthcheck
 from intercode.envs.judged import JudgedEnv
 from intercode.envs.judges import Judge
 from intercode.envs.judges.tests import Tests, TestsJudge
+from intercode.envs.parts import are_parts, is_text
 from intercode.envs.rewards import is_papers, require_reward, reward_name
 from intercode.envs.services import read_services
 from intercode.envs.verify import FIELD_NAMES, check_fields, read_verifiers
@@ -57,21 +59,17 @@ _FIELDS = {
 }
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and "\0" not in value
-
-
 _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = {
     **dict.fromkeys(
         ("data", "image", "tree", "setup"),
-        (lambda value: value is None or isinstance(value, Path) or _is_text(value), "a path"),
+        (lambda value: value is None or isinstance(value, Path) or is_text(value), "a path"),
     ),
     **dict.fromkeys(
-        ("start", "probe"), (lambda value: value is None or _is_text(value), "Bash, as text")
+        ("start", "probe"), (lambda value: value is None or is_text(value), "Bash, as text")
     ),
     **dict.fromkeys(("reward", "preprocess"), (callable, "a method")),
     "sandbox": (
-        lambda value: value is None or _is_text(value),
+        lambda value: value is None or is_text(value),
         "'local', 'docker', 'pod' or 'module:Class'",
     ),
 }
@@ -92,7 +90,16 @@ class BashEnv(JudgedEnv[BashWorld]):
     decided_by = ("verify",)
     fields = (
         *("setup", "session_start", "image", "action_seconds", "memory", "processes", "disk"),
-        *("order_counts", "answer_form", "files_count", "cwd", "env", "services", *FIELD_NAMES),
+        *(
+            "order_counts",
+            "answer_form",
+            "files_count",
+            "cwd",
+            "env",
+            "services",
+            "healthchecks",
+            *FIELD_NAMES,
+        ),
     )
     judged_by = ("order_counts", "answer_form")
     rewards: ClassVar = {
@@ -283,7 +290,7 @@ def _checked(preprocess: Preprocess) -> Preprocess:
         record = preprocess(record)
         for name, expected in _FIELDS.items() if isinstance(record, dict) else ():
             value = record.get(name)
-            if value is not None and not _is_text(value):
+            if value is not None and not is_text(value):
                 raise DataError(
                     f"field {name!r} is {value!r:.60}; write {expected} as text, or leave it out"
                 )
@@ -293,6 +300,9 @@ def _checked(preprocess: Preprocess) -> Preprocess:
             except ValueError as error:
                 raise DataError(f"field {error}, or leave it out") from None
             check_fields(record)
+            checks = record.get("healthchecks")
+            if checks is not None and not are_parts(Healthcheck, checks):
+                raise DataError(f"field 'healthchecks' is {checks!r:.60}; write a list of commands")
             if record.get("services") is not None:
                 read_services(record["services"])
         return record

@@ -36,6 +36,7 @@ class BashWorld:
     def start(self, task: Task) -> None:
         self.prepare(task)
         self.workspace.start_episode()
+        self.workspace.require_health((*task.earlier, task)[0])
 
     def act(self, action: str) -> ExecResult:
         return self.workspace.execute(self.command(action))
@@ -51,6 +52,9 @@ class BashWorld:
 
     def share_services(self, other: Sandbox) -> None:
         self.workspace.share_services(other)
+
+    def service_box(self, name: str) -> Sandbox:
+        return self.workspace.services.box(name)
 
     def end_processes(self) -> None:
         self.workspace.end_processes()

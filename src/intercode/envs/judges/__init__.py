@@ -37,6 +37,9 @@ class Files(Protocol):
     def forget_answer(self) -> None:
         """Have no answer yet: the last one belongs to a round that has ended."""
 
+    def require_health(self, task: Task) -> None:
+        """Wait until the health checks of a round succeed."""
+
     @property
     def services(self) -> Services:
         """The task's servers."""

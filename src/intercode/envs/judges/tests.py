@@ -16,10 +16,11 @@ from typing import Any, Protocol, Self
 from intercode.doors import part
 from intercode.envs.gold import NO_GOLD, GoldCache, Key, blame_gold
 from intercode.envs.judges import Attempt, Ruling, World
-from intercode.envs.travel import stays_behind
+from intercode.envs.separate import OF_TASK
+from intercode.envs.travel import Work, stays_behind
 from intercode.envs.verdict import Verdict, gold_fault, missing_verdict
 from intercode.envs.verdict import score as score_of
-from intercode.envs.verify import Verifier, Work, run_tests
+from intercode.envs.verify import Verifier, run_tests
 from intercode.envs.warmed import FETCHING, fetch
 from intercode.envs.workspace import Workspace, WorkspaceSpec
 from intercode.errors import DataError
@@ -109,7 +110,7 @@ class TestsJudge(HiddenTests):
         try:
             task = self._posed(world, task)
             if not task.gold:
-                stays = stays_behind(self.reference(world, task).starts)
+                stays = self._stays_behind(task, self.reference(world, task))
                 return GoldRun(None, "", (NO_GOLD,), stays_behind=stays)
             verdict, last = self._make_reference(world, task)
         except DataError as error:
@@ -127,9 +128,15 @@ class TestsJudge(HiddenTests):
         if verdict.writable:
             faults.append(TaskIssue(_WRITABLE, "unsafe_test"))
         evidence = sorted(verdict.passed), sorted(verdict.failed), verdict.rewards
-        stays = "" if verdict.alive else stays_behind(verdict.starts)
+        stays = self._stays_behind(task, verdict)
         summary = "\n".join(verdict.passed)
         return GoldRun(evidence, summary, tuple(faults), stays_behind=stays, forgery=forgery)
+
+    def _stays_behind(self, task: Task, verdict: Verdict) -> str:
+        separate = self.tests.verifiers[task.id].separate
+        if separate:
+            return separate.described
+        return "" if verdict.alive else stays_behind(verdict.starts)
 
     def close(self) -> None:
         if self._spare:
@@ -143,18 +150,32 @@ class TestsJudge(HiddenTests):
         layer = self.tests.layers.get(task.id)
         if layer and not layer.is_dir():
             layer = None
-        spec = world.spec_of(task).for_tests(verifier.memory, layer)
+        spec = self._spec_for(world, task, verifier, layer)
         self._box = self._box or Workspace(spec)
         self._box.switch_to(spec)
         return self._box
+
+    def _spec_for(
+        self, world: FilesWorld, task: Task, verifier: Verifier, layer: Path | None
+    ) -> WorkspaceSpec:
+        spec = world.spec_of(task)
+        if not verifier.separate:
+            return spec.for_tests(task, verifier.memory, cwd=spec.cwd, layer=layer)
+        image: str | None = verifier.separate.image
+        if image == OF_TASK:
+            image = None
+        return spec.for_tests(task, verifier.memory, image, verifier.cwd, layer)
 
     def _warm(self, world: FilesWorld, task: Task) -> None:
         """Let tests that download do so once, with this machine's network, and keep what they fetch
         if the gold then passes without one."""
         layer, verifier = self.tests.layers.get(task.id), self.tests.verifiers[task.id]
-        if not layer or layer.is_dir() or not any(map(FETCHING.search, verifier.scripts)):
+        if not layer or layer.is_dir():
             return
-        fetch(world.spec_of(task).for_tests(verifier.memory), verifier, task, layer)
+        if task.extra.get("unplayable") or any(map(FETCHING.search, verifier.scripts)):
+            fetch(self._spec_for(world, task, verifier, None), verifier, task, layer)
+        else:
+            return
         try:
             self.before(world, task)
         except BaseException as error:
@@ -206,6 +227,7 @@ class TestsJudge(HiddenTests):
             attempts.append((verdict, last))
         verdict, last = attempts[0]
         acted = verdict.changes or verdict.left_behind or last.exit_code
+        acted = acted or task.extra.get("services")  # which a gold may change
         of_stub = bool(task.gold) and not acted and last.output.strip() in task.gold
         return replace(verdict, of_stub=of_stub), last
 
@@ -216,6 +238,8 @@ class TestsJudge(HiddenTests):
         for earlier in task.earlier:
             if earlier.gold:
                 spare.act(earlier.gold)
+        if task.earlier and (files := spare.files()):
+            files.require_health(task)
         return spare, spare.act(action) if action else ExecResult("", 0)
 
     def _test_work(
@@ -282,7 +306,8 @@ class TestsJudge(HiddenTests):
         """Return the results and the output of the tests, and what makes the verdict weaker."""
         reference = self.reference(world, task)
         passed = verdict.passed
-        exceptions = self._verifier_for(task, reference).exceptions
+        verifier = self._verifier_for(task, reference)
+        exceptions = verifier.exceptions
         if reference.in_process:
             exceptions.append(_IN_PROCESS)
         elif score.success and (shows := self._find_forgery(world, task, reference)[1]):
@@ -301,6 +326,9 @@ class TestsJudge(HiddenTests):
         shown["output"] = shorten_text(verdict.output)
         if verdict.left_behind:
             shown["left_behind"] = list(map(shorten_text, verdict.left_behind[:_TESTS]))
+        exceptions += verdict.notes
+        if verifier.separate:
+            shown["artifacts"] = list(map(shorten_text, list(verdict.changes)[:_TESTS]))
         if exceptions:
             shown["verified"] = exceptions
         return shown

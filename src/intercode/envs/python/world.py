@@ -70,6 +70,9 @@ class PythonWorld:
     def share_services(self, other: object) -> None:
         """Do nothing: tasks in Python have no services."""
 
+    def service_box(self, name: str) -> GuestSandbox:
+        raise DataError(f"tasks in Python have no service {name!r}")
+
     def end_processes(self) -> None:
         self.sessions.end_processes()
 

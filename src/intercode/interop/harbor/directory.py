@@ -8,8 +8,8 @@ as limits. Files in system folders are the agent's for the tests where the instr
 What cannot be played in a sandbox stands in the field `unplayable`, as pairs of a reason
 and a kind of `intercode.types.KINDS`. The agent's processes are kept for the tests if the solution
 only passes with its own alive, or, without a solution, if a file of the tests names this machine's
-own address. Not read: users (everything runs as root), cpus, health checks, artifacts, and the
-time to build an image.
+own address. Not read: users (everything runs as root), cpus, health checks of images, and the time
+to build an image.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from intercode.envs.compose import containers_of, find_compose, read_yaml, service_of
+from intercode.envs.separate import ARTIFACTS, OF_TASK
 from intercode.errors import DataError, IntercodeError, UsageError
 from intercode.plugins import describe_error
 from intercode.reading import (
@@ -51,6 +52,8 @@ DOWNLOADS = "its tests download"
 NO_IMAGE = "has neither a Dockerfile nor a docker_image: give it an image with --image NAME"
 _SECONDS, _MEMORY, _DISK, _PROCESSES = 600.0, 2048, 2048, 512
 """The usual limits: seconds of the agent, MiB, MiB of changes, processes."""
+_IN_IMAGE = "/tests/test.sh"
+"""As `verify`: the tests are in their own image."""
 _DEEPEST = 3
 """Levels of folders in which tasks are looked for: a repository has them in `tasks/GROUP/NAME`."""
 _RUN_TESTS = "export TEST_DIR=/tests\nbash /tests/run-tests.sh\n"
@@ -110,18 +113,23 @@ def _prefix(folder: Path, root: Path) -> str:
 
 def _read_steps(folder: Path, root: Path, task: Record) -> Record:
     """Return the record of a task with steps: rounds, each judged by its own tests."""
-    rounds, reasons = [], dict[Reason, None]()
+    rounds, reasons = list[Record](), dict[Reason, None]()
     for step in task["steps"]:
         place = folder / "steps" / str(step["name"])
         its = {"agent": step.get("agent"), "verifier": step.get("verifier"), "steps": None}
-        posed = {**task, "shared": task.get("verifier"), **its}
+        posed = {**task, "shared": task.get("verifier"), "step": step, **its}
         record = _read_task(folder, root, posed, place)
         reasons |= dict.fromkeys(record.pop("unplayable") or ())
         if present(place / "workdir"):
             reasons["a step brings files (workdir)", "needs_machine"] = None
         layers = folder / "tests", place / "tests"
         record["task_folder"] = None
-        record["verify_files"] = [_prefix(layer, root) for layer in filter(present, layers)]
+        if record["verify"] != _IN_IMAGE:
+            record["verify_files"] = [_prefix(layer, root) for layer in filter(present, layers)]
+        checks = [step.get("healthcheck")]
+        if not rounds:
+            checks += record["healthchecks"]
+        record["healthchecks"] = list(filter(None, checks))
         rounds.append({**record, "go_on": step.get("min_reward", "always")})
     reward = "last" if task.get("multi_step_reward_strategy") == "final" else "reached"
     return {
@@ -147,6 +155,8 @@ def _read_task(
         solution, tests = _first(place, folder, "solution/solve.sh"), script.parent
         query = read_text(place / "instruction.md", root)
         fields: Record = {"verify": f"{_prefix(tests.parent, root)}tests", "verdict": "reward"}
+        check = (task.get("environment") or {}).get("healthcheck")
+        fields["healthchecks"] = [check] if check else []
     else:
         old = read_yaml(folder / YAML, root)
         main, tests = "client", folder / "tests"
@@ -160,31 +170,47 @@ def _read_task(
         files = [_prefix(folder, root) + file.name for file in (tests, script) if present(file)]
         fields = {"verify": _RUN_TESTS, "verify_files": files}
     agent, verifier = task.get("agent") or {}, task.get("verifier") or {}
-    environment = task.get("environment") or {}
+    environment, shared = task.get("environment") or {}, task.get("shared") or {}
+    of_tests = _environment_of_tests(environment, shared, verifier)
     services, reasons = _services(build, main, root)
     solving = task.get("solution") or {}
+    at_tests = environment if of_tests is None else of_tests
     servers, about, unreachable = _mcp_servers(environment, services)
-    parts = environment, task.get("shared") or {}, verifier, solving, {"env": {"servers": servers}}
-    (for_all, for_steps, for_tests, for_solution, *_), lacking = _variables(*parts)
+    parts = at_tests, shared, verifier, solving, environment, {"env": {"servers": servers}}
+    (for_all, for_steps, for_tests, for_solution, for_agent, _), lacking = _variables(*parts)
     reasons = [*_machine_reasons(environment), *reasons, *unreachable]
-    reasons += _test_reasons(script, tests, services, root)
-    reasons += _setting_reasons(agent, verifier, environment, lacking)
+    if of_tests is not None:
+        fields |= _separate(
+            task, of_tests, _first(step or folder, folder, "tests/Dockerfile"), root
+        )
+        if find_compose(tests):
+            reasons.append(("its tests have containers of their own", "needs_machine"))
+        if of_tests is not environment:
+            reasons += _machine_reasons(of_tests)
+    if fields["verify"] != _IN_IMAGE or present(script):
+        reasons += _test_reasons(script, tests, services, root)
+    reasons += _network_reasons(environment, agent, "its agent needs")
+    reasons += _network_reasons(at_tests, {**shared, **verifier}, "its tests need")
+    if lacking:
+        reasons.append((f"needs {', '.join(sorted(lacking))} of the host", "needs_network"))
     image = environment.get("docker_image")
     if present(build / "Dockerfile"):
         image = f"{_prefix(build, root)}Dockerfile"
     elif not image:
         reasons.append((NO_IMAGE, "needs_files"))
+    world = folder_digest(build, times=False)
+    if fields["verify"] == _IN_IMAGE and present(tests):
+        world += folder_digest(tests, times=False)
     gold = _solution(solution, for_solution, root)
     return {
         "query": query + about,
         "gold": gold,
-        **fields,
         "verify_seconds": float(verifier.get("timeout_sec") or _SECONDS),
         "verify_env": {**for_all, **for_steps, **for_tests} or None,
         "verify_system": _subjects(query),
         "image": image,
         "cwd": environment.get("workdir"),
-        "env": for_all or None,
+        "env": for_agent or None,
         "action_seconds": float(agent.get("timeout_sec") or _SECONDS),
         "services": services or None,
         **_sizes(environment),
@@ -192,8 +218,9 @@ def _read_task(
         EQUIPMENT: {"servers": servers, "skills": environment.get("skills_dir") or ""},
         "task_folder": folder_digest(folder, times=False),
         "hardness": (task.get("metadata") or {}).get("difficulty"),
-        "world": folder_digest(build, times=False),
+        "world": world,
         "unplayable": reasons or None,
+        **fields,
     }
 
 
@@ -209,18 +236,57 @@ def _machine_reasons(environment: Record) -> Iterator[Reason]:
         yield f"needs {system}", "needs_machine"
 
 
-def _setting_reasons(
-    agent: Record,
-    verifier: Record,
-    environment: Record,
-    lacking: Collection[str],
-) -> Iterator[Reason]:
-    if verifier.get("environment_mode") == "separate":
-        yield "its tests run in an image of their own", "needs_machine"
-    if "allowlist" in (environment.get("network_mode"), agent.get("network_mode")):
-        yield "needs hosts on the internet (network_mode = allowlist)", "needs_network"
-    if lacking:
-        yield f"needs {', '.join(sorted(lacking))} of the host", "needs_network"
+def _one_of(part: Record, name: str, *values: str) -> str | None:
+    """Return a setting. Raises `DataError` if it has none of these values."""
+    value = part.get(name)
+    if value is not None and value not in values:
+        raise DataError(f"{name} is {value!r:.60}; it can be {', '.join(values)}")
+    return value
+
+
+def _environment_of_tests(environment: Record, shared: Record, verifier: Record) -> Record | None:
+    """Return the `[environment]` of tests that run in a container of their own; None if they run
+    in the agent's."""
+    of_tests = verifier.get("environment", shared.get("environment"))
+    mode = _one_of({**shared, **verifier}, "environment_mode", "shared", "separate")
+    if mode == "shared" and of_tests is not None:
+        raise DataError("[verifier.environment] needs environment_mode = 'separate'")
+    if mode == "separate" or of_tests is not None:
+        return environment if of_tests is None else of_tests
+    return None
+
+
+def _separate(task: Record, environment: Record, dockerfile: Path, root: Path) -> Record:
+    """Return the fields of a task whose tests run in a container of their own."""
+    image = environment.get("docker_image")
+    if not image and present(dockerfile):
+        image = f"{_prefix(dockerfile.parent, root)}Dockerfile"
+    hooks, artifacts = list[Record](), list[object]()
+    for part in (task.get("shared") or {}, task.get("verifier") or {}):
+        hooks += part.get("collect") or ()
+    for part in (task, task.get("step") or {}):
+        artifacts += part.get("artifacts") or ()
+    fields: Record = {"verify": _IN_IMAGE} if image else {}
+    if not image or environment is not task.get("environment"):
+        fields["verify_cwd"] = environment.get("workdir")
+    return {
+        **fields,
+        "verify_image": image or OF_TASK,
+        "verify_memory": _sizes(environment)["memory"],
+        "verify_system": None,
+        "keep_processes": None,
+        "artifacts": artifacts,
+        "collect": hooks,
+        "session_start": f"mkdir -p {ARTIFACTS}",
+    }
+
+
+def _network_reasons(environment: Record, part: Record, who: str) -> Iterator[Reason]:
+    modes = "public", "no-network", "allowlist"
+    usual = _one_of(environment, "network_mode", *modes) or "public"
+    mode = _one_of(part, "network_mode", *modes) or usual
+    if mode == "allowlist" or (mode == "public" != usual):
+        yield f"{who} hosts on the internet (network_mode = {mode})", "needs_network"
 
 
 def _services(build: Path, main: str, root: Path) -> tuple[dict[str, Record], list[Reason]]:
