@@ -76,15 +76,17 @@ class Conversations:
         self.chance = random.Random(seed)
         self.control = {*self.tokenizer.added_tokens_decoder}
         self.texts = sorted({*CONTROL.findall(template)})
-        self.prompt = self.render(OPENING)
+        self.prompt = self.render(OPENING, opening=True)
         self.start = re.sub(r"(?:\s|</?think>)*\Z", "", self.prompt)
         self.kinds = dict.fromkeys(["call", "two", "none", "unknown", "torn", "prose"], 0)
         if self.written([("execute", {"code": "zq"})] * 2).count("zq") < 2:
             del self.kinds["two"]
 
-    def render(self, messages: Sequence[Message], *, opening: bool = True) -> str:
+    def render(
+        self, messages: Sequence[Message], *, opening: bool = False, tools: Sequence[Any] = OFFERED
+    ) -> str:
         text: str = self.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=opening, tools=OFFERED
+            messages, tokenize=False, add_generation_prompt=opening, tools=tools
         )
         return text
 
@@ -104,7 +106,10 @@ class Conversations:
                     marked.append((name, {key: mark or arguments[key] for key in arguments}))
                 message = calling(marked)
                 answer = {"role": "tool", "content": "zr", "tool_call_id": "call00000"}
-            return self.render([*OPENING, message, answer]).removeprefix(self.start)
+            text = self.render([*OPENING, message, answer])
+            if text.startswith(self.prompt):
+                return text.removeprefix(self.prompt)
+            return text.removeprefix(self.start)
 
         try:
             plain = after_prompt("zq")
@@ -176,8 +181,8 @@ class Conversations:
 
     def after(self, written: str, messages: Sequence[Message]) -> str:
         """What the template writes after its last reply."""
-        text = self.render(messages)
-        if text == self.render(messages, opening=False):
+        text = self.render(messages, opening=True)
+        if text == self.render(messages):
             longer = self.render([*messages, {"role": "assistant", "content": "zs"}])
             text = longer.rpartition("zs")[0]
         last = re.split(r"</?think>", written)[-1].lstrip()

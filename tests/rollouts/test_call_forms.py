@@ -13,6 +13,7 @@ from call_forms import OFFERED, Conversations, tokenizer_of
 
 from intercode.errors import UsageError
 from intercode.factory import EnvFactory
+from intercode.interop.export.formats import chat_rows
 from intercode.train import RolloutPool, hf_chat
 
 PAIRS = "{% for key, value in call.arguments.items() %}"
@@ -105,6 +106,13 @@ def test_an_episode_is_solved_with_calls_in_each_form(factory: EnvFactory, name:
         (rollout,) = pool.run_batch(["count"], generate, hf_chat(conversations.tokenizer))
     assert [turn.action for turn in rollout.episode.turns] == ["ls /box", "submit"]
     assert rollout.reward == 1.0
+    (row,) = chat_rows({}, rollout.episode)
+    for message in row["messages"]:
+        for call in message.get("tool_calls", ()):
+            call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+    (segment,) = rollout.segments
+    sent = conversations.tokenizer.decode([*segment.prompt_ids, *segment.token_ids])
+    assert conversations.render(row["messages"][:5], tools=row["tools"]).startswith(sent)
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
