@@ -15,6 +15,7 @@ import pytest
 from kept import needs_bwrap
 
 from intercode import doors
+from intercode.agents.tools import EXECUTE
 from intercode.cli import main
 from intercode.errors import UsageError
 from intercode.interop import command as export_command
@@ -135,6 +136,87 @@ def test_an_episode_is_as_many_conversations_as_its_questions_began() -> None:
         user("a\n"),
         assistant("submit"),
     ], "without a model"
+
+
+def test_a_reply_sent_back_with_other_white_space_continues_its_conversation() -> None:
+    calls = (ToolCall("c1", "execute", '{"code": "ls"}'),)
+    sent = assistant("I look.")
+    sent["tool_calls"] = [
+        {
+            "id": "c1",
+            "type": "function",
+            "function": {"name": "execute", "arguments": '{"code":"ls"}'},
+        }
+    ]
+    first = Turn(ask=PROMPT, reply="\nI look.\n\n", calls=calls, action="ls")
+    second = Turn(ask=(*PROMPT, sent, user("a")), reply="One.")
+    (conversation,) = conversations(replace(SOLVED, turns=(first, second)))
+    assert conversation.own == [False] * len(PROMPT) + [True, False, True]
+
+
+MESSAGES = [  # Anthropic's form
+    user("How many?"),
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "Hm.", "signature": "x"},
+            {"type": "text", "text": "I look."},
+            {"type": "tool_use", "id": "c1", "name": "execute", "input": {"code": "ls"}},
+        ],
+    },
+    {
+        "role": "user",
+        "content": [
+            {
+                "type": "tool_result",
+                "tool_use_id": "c1",
+                "content": [{"type": "text", "text": "a"}],
+            },
+            {"type": "text", "text": "Go on."},
+        ],
+    },
+]
+ITEMS = [  # of OpenAI's Responses, as they are recorded
+    {"role": "user", "content": [{"type": "input_text", "text": "How many?"}]},
+    {"role": "assistant", "content": "", "type": "reasoning", "summary": []},
+    {"role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+    {
+        "role": "assistant",
+        "content": "",
+        "type": "function_call",
+        "call_id": "c1",
+        "id": "f1",
+        "name": "execute",
+        "arguments": '{"code":"ls"}',
+    },
+    {"role": "tool", "content": "a", "tool_call_id": "c1"},
+    {"role": "user", "content": "Go on."},
+]
+
+
+def test_a_conversation_in_any_protocol_is_one_row_in_the_form_of_chat() -> None:
+    calls = (ToolCall("c1", "execute", '{"code": "ls"}'),)
+    for asked in (MESSAGES, ITEMS):
+        first = Turn(ask=asked[:1], reply="I look.", calls=calls, action="ls")
+        second = Turn(ask=asked, reply="One.")
+        (conversation,) = conversations(replace(SOLVED, turns=(first, second)))
+        assert conversation.own == [False, True, False, False, True]
+        question, called, result, more, reply = conversation.messages
+        assert (question["content"], more["content"]) == ("How many?", "Go on.")
+        assert (result["role"], result["content"], result["tool_call_id"]) == ("tool", "a", "c1")
+        assert called["content"] == "I look."
+        (call,) = called["tool_calls"]
+        assert (call["id"], call["type"]) == ("c1", "function")
+        assert json.loads(call["function"]["arguments"]) == {"code": "ls"}
+        assert reply["content"] == "One."
+
+
+def test_rows_have_the_tools_that_the_agent_was_offered(tmp_path: Path) -> None:
+    offered = replace(CALLED[0], tools=(EXECUTE,))
+    run = a_run(tmp_path / "run", replace(SOLVED, turns=(offered, *CALLED[1:])))
+    for form in ("chat", "sft"):
+        assert all(row["tools"] == [EXECUTE] for row in exported(run, form))
+    assert "tools" not in exported(a_run(tmp_path / "plain", SOLVED), "chat")[0]
 
 
 def test_what_was_given_up_when_an_episode_forked_is_not_learnt() -> None:

@@ -256,6 +256,7 @@ class Turn:
     of the agent's turns. `session_lost`: the shell or interpreter ended. `value`: the reward that a
     submission right after this turn would have earned, if the run recorded it. `asked` is set if
     the action was a question to the user: the facet of the task that answered, "" for none.
+    `tools` are those that the question offered; None: those of the question before, or none.
     """
 
     ask: Sequence[Message] | None = None
@@ -281,6 +282,7 @@ class Turn:
     session_lost: bool = False
     value: float | None = None
     asked: str | None = None
+    tools: Sequence[Tool] | None = None
 
     @property
     def message(self) -> Message:

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from call_forms import OFFERED
 from policies import CHATML, CONTROL, LETTERS, make_tokenizer
 
 from intercode.agents.code import read_calls
-from intercode.agents.tools import ANSWER, EXECUTE
 from intercode.errors import UsageError
 from intercode.factory import EnvFactory
 from intercode.runs.store import read_sample, to_json
@@ -45,23 +45,6 @@ MISTRAL_CONTROL = [
     "[INST]", "[/INST]", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
     "[TOOL_RESULTS]", "[/TOOL_RESULTS]",
 ]  # fmt: skip
-
-
-ANSWERING = {
-    name: {"type": "string", "description": description} for name, description in ANSWER.items()
-}
-OFFERED: list[Any] = [
-    EXECUTE,
-    {
-        "type": "function",
-        "function": {
-            "name": "submit",
-            "description": "Submit the work and finish.",
-            "parameters": {"type": "object", "properties": ANSWERING, "required": []},
-        },
-    },
-]
-"""The tools that the agent offers."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ import ast
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -55,6 +55,7 @@ _THINK = re.compile(
       | <unused94> .*? (?: <unused95> | \Z )
       | <\|(?:begin|start)_(?:of_)?(?:thought|thinking)\|>
         .*? (?: <\|end_(?:of_)?(?:thought|thinking)\|> | \Z )
+      | <\|channel>thought\b .*? (?: <channel\|> | \Z )
       | <\|channel\|>analysis<\|message\|> .*? (?: <\|end\|>(?:<\|start\|>assistant)? | \Z ) )""",
     re.DOTALL | re.IGNORECASE | re.VERBOSE,
 )
@@ -435,24 +436,33 @@ CALL_FORMS = {
         r"""<tool_call>(?P<calls>(?:"(?:[^"\\]|\\.)*+"|.)*?)(?:</tool_call>|\Z)""", re.DOTALL
     ),
     "Mistral": re.compile(r"\[TOOL_CALLS\](?P<calls>.*)\Z", re.DOTALL),
-    "Llama 3": re.compile(r"\A\s*(?:<\|python_tag\|>)?\s*(?P<calls>\{.*)\Z", re.DOTALL),
+    "Llama 3": re.compile(r"\A\s*(?:<\|python_tag\|>)?\s*(?P<calls>\[?\s*\{.*)\Z", re.DOTALL),
 }
 """The forms in which chat templates write calls, each a JSON object:
 ``<tool_call>{"name": "execute", "arguments": {"code": "ls"}}</tool_call>`` (Qwen, too),
-``[TOOL_CALLS] [{"name": …, "arguments": {…}}]``, and ``{"name": …, "parameters": {…}}`` as the
-whole reply, but not JSON inside a reply."""
+``[TOOL_CALLS] [{"name": …, "arguments": {…}}]``, and ``{"name": …, "parameters": {…}}`` or a list
+of these as the whole reply, but not JSON inside a reply."""
 
 
 def read_calls(text: str, form: str) -> tuple[str, tuple[ToolCall, ...]]:
-    """Return the text of a reply without its calls, and the calls in a form of `CALL_FORMS`.
+    """Return the text of a reply without its calls, and the calls in a form of `CALL_FORMS`; see
+    `take_calls`."""
+    return take_calls(text, CALL_FORMS[form], lambda region: _json_calls(region["calls"]))
 
-    What cannot be parsed is a call without a name, whose arguments are the text.
+
+def take_calls(
+    text: str, regions: re.Pattern[str], read: Callable[[re.Match[str]], Iterable[ToolCall]]
+) -> tuple[str, tuple[ToolCall, ...]]:
+    """Return the text of a reply without its `regions` of calls, and the calls in them.
+
+    A region that cannot be read is a call without a name, whose arguments are the text `calls` of
+    the region.
     """
     calls = list[ToolCall]()
-    for match in islice(CALL_FORMS[form].finditer(split_reasoning(text)[1]), MOST_BLOCKS):
-        unparsed = ToolCall("", "", match["calls"].strip())
-        calls += list(islice(_json_calls(match["calls"]), MOST_BLOCKS)) or [unparsed]
-        before, _, after = text.rpartition(match[0])
+    for region in islice(regions.finditer(split_reasoning(text)[1]), MOST_BLOCKS):
+        unparsed = ToolCall("", "", region["calls"].strip())
+        calls += list(islice(read(region), MOST_BLOCKS)) or [unparsed]
+        before, _, after = text.rpartition(region[0])
         text = before + after
     return (text.strip() if calls else text), tuple(calls)
 

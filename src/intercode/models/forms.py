@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from intercode.errors import ModelError
-from intercode.types import Message
+from intercode.types import Message, Tool
 
 FORMS = ("chat/completions", "responses", "messages")
 Object = Mapping[str, Any]
@@ -53,6 +53,21 @@ def tools_of(request: Object) -> frozenset[str]:
     return frozenset(names)
 
 
+def offered_by(request: Object) -> list[Tool]:
+    """Return the functions that a request of any form offers, in the form of chat/completions."""
+    tools = list[Tool]()
+    for offer in request.get("tools") or ():
+        tool = offer.get("function") or offer
+        if "name" in tool:
+            function = {
+                "name": tool["name"],
+                "description": tool.get("description") or "",
+                "parameters": tool.get("parameters") or tool.get("input_schema") or {},
+            }
+            tools.append({"type": "function", "function": function})
+    return tools
+
+
 def _message(item: Object) -> Message:
     """Return an item of `input` or `messages` as a message."""
     if "role" in item:
@@ -60,6 +75,46 @@ def _message(item: Object) -> Message:
     if item.get("type") == "function_call_output":
         return {"role": "tool", "content": item.get("output"), "tool_call_id": item.get("call_id")}
     return {"role": "assistant", "content": "", **item}
+
+
+def as_chat(messages: Iterable[Message]) -> list[Message]:
+    """Return messages of any form as chat/completions has them: calls and results that are parts or
+    items become `tool_calls` and messages, the items of a reply one message. Images are left
+    out."""
+    chat = list[Message]()
+    for message in messages:
+        parts = [message] if "type" in message else message.get("content")
+        if not (isinstance(parts, list) and all(isinstance(part, dict) for part in parts)):
+            chat.append(message)
+            continue
+        reply: Message = {"role": "assistant", "content": ""}
+        if chat and chat[-1]["role"] == message["role"] == "assistant":
+            reply = chat.pop()
+        text, calls = "", list[Object]()
+        for part in parts:
+            kind = str(part.get("type"))
+            if kind == "tool_use" or kind.endswith("_call"):
+                calls.append(_chat_call(part))
+            elif kind == "tool_result":
+                result = {"role": "tool", "content": text_of(part.get("content"))}
+                chat.append({**result, "tool_call_id": part.get("tool_use_id")})
+            else:
+                text += text_of(part)
+        if message["role"] == "assistant":
+            reply = {**reply, "content": reply["content"] + text}
+            if calls:
+                reply["tool_calls"] = [*reply.get("tool_calls", ()), *calls]
+            chat.append(reply)
+        elif text or message["role"] != "user":
+            chat.append({**message, "content": text})
+    return chat
+
+
+def _chat_call(part: Object) -> Object:
+    call = _call_of(part, part.get("call_id") or part.get("id"))
+    arguments = call.get("arguments") or json.dumps(call.get("input"))
+    function = {"name": call["name"], "arguments": arguments}
+    return {"id": call["id"], "type": "function", "function": function}
 
 
 def answer_of(form: str, body: str) -> dict[str, Any]:

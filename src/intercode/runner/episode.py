@@ -26,7 +26,7 @@ from intercode.plugins import call_plugin, wrong_result
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import EnvForks, Playable
 from intercode.runner.launch import launch
-from intercode.runner.recorder import turn_of
+from intercode.runner.recorder import new_tools, turn_of
 from intercode.runner.referee import Moment, next_rule
 from intercode.runner.strategy_driver import Answer, drive, strategy_name
 from intercode.runs.store import bounded_outcomes
@@ -188,7 +188,8 @@ def _ask(model: Model | None, ask: Ask, tracker: BudgetTracker, log: list[Turn])
         raise UsageError("this agent asks a model; name one with --model")
     started = time.perf_counter()
     reply = model.complete(ask.messages, tools=ask.tools, draw=ask.draw)
-    turn = turn_of(ask.messages, reply, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    turn = turn_of(ask.messages, reply, seconds, new_tools(log, ask.tools))
     if reply.counted:
         turn = replace(turn, reply_seconds=None)
     else:

@@ -28,12 +28,20 @@ from typing import Any
 
 from intercode.errors import ModelError, UsageError
 from intercode.models import OpenAIModel
-from intercode.models.forms import FORMS, Unreadable, answer_of, question_of, text_of, tools_of
+from intercode.models.forms import (
+    FORMS,
+    Unreadable,
+    answer_of,
+    offered_by,
+    question_of,
+    text_of,
+    tools_of,
+)
 from intercode.models.openai_chat import is_reply
 from intercode.runner.conversations import Conversation, Conversations, Question
 from intercode.runner.program_http import Asked, Connection, Refused, Room
 from intercode.runs.store import shared_length
-from intercode.types import Ended, Message, Reply, Turn, Usage
+from intercode.types import Ended, Message, Reply, Tool, Turn, Usage
 
 LARGEST = 32 << 20
 """Bytes of an answer, and of all requests at a time."""
@@ -283,10 +291,11 @@ class Recorder(ThreadingTCPServer):
         except Unreadable:
             reply, is_read = Reply(text, Usage(uncounted=1)), False
             self.refusal = f"{self.model.url}: an answer that cannot be read: {text:.200}"
-        turn = turn_of(question.messages, reply, seconds)
         with self._lock:
             if self._over:  # nobody hears it any more
                 return
+            tools = new_tools(self._turns, offered_by(exchange.request))
+            turn = turn_of(question.messages, reply, seconds, tools)
             place = len(self._turns)
             self._conversations.answer(exchange.conversation, question, reply, id, place)
             self._turns.append(turn)
@@ -334,7 +343,18 @@ class Recorder(ThreadingTCPServer):
             self._turns[place] = replace(turn, action=action, observation="\n".join(sent))
 
 
-def turn_of(messages: Sequence[Message], reply: Reply, seconds: float) -> Turn:
+def new_tools(turns: Sequence[Turn], tools: Sequence[Tool]) -> Sequence[Tool] | None:
+    """Return the tools of a question after these turns; None if they are the last question's."""
+    known: Sequence[Tool] = ()
+    for turn in turns:
+        if turn.tools is not None:
+            known = turn.tools
+    return None if list(known) == list(tools) else tuple(tools)
+
+
+def turn_of(
+    messages: Sequence[Message], reply: Reply, seconds: float, tools: Sequence[Tool] | None
+) -> Turn:
     """Return the turn that a question and its reply begin."""
     return Turn(
         tuple(messages),
@@ -346,6 +366,7 @@ def turn_of(messages: Sequence[Message], reply: Reply, seconds: float) -> Turn:
         reasoning=reply.reasoning or None,
         finish_reason=reply.finish_reason,
         reply_seconds=round(seconds, 6),
+        tools=tools,
     )
 
 

@@ -142,6 +142,7 @@ _RARE = {
     "session_lost",
     "value",
     "asked",
+    "tools",
 }
 
 Config = Mapping[str, Any]
@@ -330,6 +331,8 @@ def to_json(episode: Episode) -> dict[str, Any]:
         record["limits"] = list(turn.limits)
         for name in ("limits", "forced", "session_lost"):
             record[name] = record[name] or None
+        if turn.tools is not None:
+            record["tools"] = list(turn.tools)
         record["calls"] = turn.calls and [asdict(call) for call in turn.calls]
         if sample := turn.sample:
             shared_ids = shared_length(last_ids, sample.prompt_ids)
@@ -494,8 +497,8 @@ def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
     for record in records:
         require(record, _TURN)
         values = dict(record)
-        rare = ("ask", "ask_kept", "calls", "sample", "limits")
-        new, shared, calls, sample, limits = (values.pop(name, None) for name in rare)
+        rare = ("ask", "ask_kept", "calls", "sample", "limits", "tools")
+        new, shared, calls, sample, limits, tools = (values.pop(name, None) for name in rare)
         shared, limits = shared or 0, limits or ()
         if not 0 <= shared <= len(conversation):
             raise ValueError(
@@ -508,6 +511,8 @@ def _read_turns(records: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
             raise TypeError("`limits` are names")
         if new is not None:
             values["ask"] = (*conversation[:shared], *new)
+        if tools is not None:
+            values["tools"] = tuple(tools)
         if calls is not None:
             values["calls"] = tuple(map(read_call, calls))
         if sample is not None:

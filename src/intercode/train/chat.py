@@ -16,7 +16,7 @@ as it was sampled, and the results are what the template appends.
     sampled                                                   <tool_call>{…}</tool_call> <end>
     append(…)                                                      … <tool> a b <assistant>
 
-Left out: other forms of calls than those of `CALL_FORMS` (Hermes and Qwen, Mistral, Llama 3).
+Left out: forms of calls other than `CALL_FORMS` and those that `learn_form` reads.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ import secrets
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from intercode.agents.code import CALL_FORMS, read_calls
 from intercode.errors import UsageError
+from intercode.train.calls import CALL_TAG, Example, Reader, calling, learn_form
 from intercode.types import Message, Tool, ToolCall
 
 _REPLY, _CUT = secrets.token_hex(16), secrets.token_hex(16)
@@ -44,18 +46,15 @@ _ANSWER: Message = {"role": "assistant", "content": "ls"}
 _NEXT: Message = {"role": "user", "content": "a b"}
 _REPLIES = ("ls", "<think>\nI should look.\n</think>\n\n```bash\nls\n```")
 """Replies that test a template: plain, and with a thought that some templates remove later."""
-_CALL: Message = {
-    "role": "assistant",
-    "content": "",
-    "tool_calls": [
-        {
-            "id": "call00200",
-            "type": "function",
-            "function": {"name": "execute", "arguments": json.dumps({"code": _REPLY})},
-        }
-    ],
-}
 _RESULT: Message = {"role": "tool", "content": "a b", "tool_call_id": "call00200"}
+_EXECUTE: Example = ("execute", {"code": _REPLY})
+_CALLED = [*_OPENING, calling([_EXECUTE]), _RESULT]
+_EXAMPLES: list[Example] = [
+    ("execute", {"code": "print('a', \"b\")\n# <c> & \\d"}),
+    ("submit", {}),
+]
+"""Calls that test how a form is read."""
+_ADVICE = "give hf_chat another template, or choose an agent that writes code as text"
 _THOUGHT_TAGS = re.compile(
     r"(?:\s|[<\[◁][^<>\[\]\s]*(?:think|thought|reason|reflect|analysis)[^<>\[\]\s]*[>\]▷])*\Z",
     re.IGNORECASE,
@@ -112,8 +111,9 @@ def hf_chat(tokenizer: Any, template: str | None = None, *, keep_thoughts: bool 
 
     For an agent that calls tools, the chat renders them with the template, once, in the first
     prompt. The form of calls is the one in which the template writes them; if it writes one call
-    per reply (Llama 3), only the first call of a reply is read. White space that the template adds
-    to a result when messages follow (Hermes) is left out.
+    per reply (Llama 3, gpt-oss), only the first call of a reply is read. Text beside a call stays
+    where it was sampled. White space that the template adds to a result when messages follow
+    (Hermes) is left out.
 
     Raises `UsageError` if the template does not open replies, or does not keep prefixes: it renders
     an earlier part of a conversation differently when messages follow, so the policy would not be
@@ -147,10 +147,9 @@ class _TemplateChat:
         self.end_ids: frozenset[int] = frozenset()
 
     def find_ends(self) -> None:
-        """Set `end_ids`: the end of a text, and the `end` that the template writes first after a
-        reply. Those that are control tokens are no part of a reply's text."""
+        """Set `end_ids`: the end of a text, and what the template writes first after a reply. Those
+        that are control tokens are no part of a reply's text."""
         ends = self.rest([*_OPENING, _ANSWER, _NEXT], 3)[1][:1]
-        self.end: str = self._tokenizer.decode(ends)
         self.end_ids = frozenset({self._tokenizer.eos_token_id, *ends})
         added = self._tokenizer.added_tokens_decoder
         self._special |= self.end_ids.intersection(added)
@@ -184,8 +183,12 @@ class _TemplateChat:
     def text_after(self, reply: Message, messages: Sequence[Message], known: int) -> str:
         """Return what the template writes after `_REPLY` in `reply`, which replaces
         `messages[known - 1]`."""
-        marked = [*messages[: known - 1], reply, *messages[known:]]
-        return self.render(marked).rpartition(_REPLY)[2]
+        earlier = []
+        for message in messages[: known - 1]:
+            if message["role"] == "assistant":  # as sampled, it may be an error (gpt-oss)
+                message = {**message, "content": _ANSWER["content"]}
+            earlier.append(message)
+        return self.render([*earlier, reply, *messages[known:]]).rpartition(_REPLY)[2]
 
     def decode(self, token_ids: Sequence[int]) -> str:
         ids = list(token_ids)
@@ -286,65 +289,104 @@ class _TemplateChat:
 
 
 class _TemplateToolChat(_TemplateChat):
-    """A chat of a template that renders `tools`."""
+    """A chat of a template that renders `tools`. After results, `_header` opens the next reply if
+    the template opens it only once the reply is there."""
 
     def __init__(self, chat: _TemplateChat, tools: Sequence[Tool]) -> None:
         vars(self).update(vars(chat))
-        self.tools, self._most = tools, None
-        self._form = self._require_tools()
-        try:
-            self.render([*_OPENING, {**_CALL, "tool_calls": _CALL["tool_calls"] * 2}])
-        except UsageError:
-            self._most = 1
+        self.tools, self._header = tools, ""
+        self._most: int | None = None
+        prompt = self.render(_OPENING, tools=tools)
+        if prompt == self.render(_OPENING):
+            raise UsageError(f"the chat template does not render tools; {_ADVICE}")
+        self._start = _bare(prompt) if self.keep_thoughts else prompt
+        self._call_end = self._find_call_end()
+        self.end_ids |= {*self.ids(self._call_end)[:1]}
+        self._special |= self.end_ids.intersection(self._tokenizer.added_tokens_decoder)
+        self._require_results()
+        self._read = self._find_reader()
 
-    def append(self, ids: list[int], messages: Sequence[Message], known: int) -> list[int]:
+    def rest(self, messages: Sequence[Message], known: int) -> tuple[list[int], list[int]]:
         if not messages[known - 1].get("tool_calls"):
-            return super().append(ids, messages, known)
+            return super().rest(messages, known)
         new = self.ids(self._text_after_call(messages, known))
-        if ids[-1:] == new[:1]:
-            new = new[1:]
-        return ids + new
+        return new, new
 
     def split(self, text: str) -> tuple[str, tuple[ToolCall, ...]]:
-        text, calls = read_calls(text, self._form)
+        text, calls = self._read(text)
         return text, calls[: self._most]
 
     def _text_after_call(self, messages: Sequence[Message], known: int) -> str:
         """Return what the template writes from the end of the reply `messages[known - 1]`, which
-        has calls, on."""
-        text = self.text_after(_CALL, messages, known)
-        return text[text.index(self.end) :]
+        has calls, on. Results may repeat the names and the ids of the calls."""
+        calls = []
+        for call in messages[known - 1]["tool_calls"]:
+            name = call["function"]["name"]
+            if not name.isidentifier():
+                name = "unknown"
+            function = {"name": name, "arguments": json.dumps(_EXECUTE[1])}
+            calls.append({**call, "function": function})
+        text = self.text_after({**_ANSWER, "content": "", "tool_calls": calls}, messages, known)
+        return text[text.index(self._call_end) :] + self._header
 
-    def _require_tools(self) -> str:
-        """Return the form in which the template writes calls. Raises `UsageError` unless it renders
-        tools and calls, and `append` continues what it renders."""
-        advice = "give hf_chat another template, or choose an agent that writes code as text"
-        render, tools = self.render, self.tools
-        prompt = render(_OPENING, tools=tools)
-        if prompt == render(_OPENING):
-            raise UsageError(f"the chat template does not render tools; {advice}")
-        called = [*_OPENING, _CALL, _RESULT]
-        text = render(called, tools=tools)
-        start = _bare(prompt) if self.keep_thoughts else prompt
-        written, end, _ = text.removeprefix(start).partition(self.end)
-        if not (text.startswith(start) and end and _REPLY in written):
-            raise UsageError(f"the chat template does not render tool calls after tools; {advice}")
-        longer = _squeezed(render([*called, _CALL, _RESULT], tools=tools))
-        whole = _squeezed(start + written + self._text_after_call(called, 3))
-        if whole != _squeezed(text) or not longer.startswith(whole):
+    def _written(self, calls: Sequence[Example]) -> str:
+        """Return what the template writes as a reply with these calls, to the end of the last."""
+        reply = calling(calls[: self._most])
+        results = [{**_RESULT, "tool_call_id": call["id"]} for call in reply["tool_calls"]]
+        text = self.render([*_OPENING, reply, *results], tools=self.tools)
+        return text.removeprefix(self._start).partition(self._call_end)[0]
+
+    def _find_call_end(self) -> str:
+        """Return the control token with which the template ends a reply that calls a tool."""
+        text = self.render(_CALLED, tools=self.tools)
+        _, reply, after = text.rpartition(_REPLY)
+        tags = [tag.end() for tag in CALL_TAG.finditer(after)]
+        end = self._control.search(after, max(tags, default=0))
+        if not (text.startswith(self._start) and reply and end):
+            written = text.removeprefix(self._start).replace(_REPLY, "ls")
+            raise UsageError(
+                "the chat template does not render tool calls after tools: it writes a call and "
+                f"its result as {written!r:.200}; {_ADVICE}"
+            )
+        return str(self._tokenizer.decode(self.ids(after[end.start() :])[:1]))
+
+    def _require_results(self) -> None:
+        """Raise `UsageError` unless `append` continues what the template renders after a call; set
+        the `_header`."""
+        text = self.render(_CALLED, tools=self.tools)
+        longer = self.render([*_CALLED, *_CALLED[2:]], tools=self.tools)
+        if text == self.render(_CALLED, opening=False, tools=self.tools):
+            written = self._written([_EXECUTE]).strip()
+            self._header = longer.removeprefix(text).partition(written)[0]
+        text += self._header
+        start = _bare(text) if self.keep_thoughts else text
+        appended = text.endswith(self._text_after_call(_CALLED, 3))
+        if not (appended and _squeezed(longer).startswith(_squeezed(start))):
             raise UsageError(
                 "the chat template does not keep prefixes: it renders the result of a tool "
-                f"differently when messages follow; {advice}"
+                f"differently when messages follow; {_ADVICE}"
             )
-        wanted = [("execute", {"code": _REPLY})]
-        for form in CALL_FORMS:
-            calls = read_calls(written, form)[1]
-            if [(call.name, json.loads(call.arguments)) for call in calls if call.name] == wanted:
-                return form
-        example = written.replace(_REPLY, "ls").strip()
+
+    def _find_reader(self) -> Reader:
+        """Return the function that reads calls in the form of the template; set `_most`, to 1 if
+        the template writes one call per reply."""
+        two = 0
+        with suppress(UsageError):
+            two = self._written([_EXECUTE, _EXECUTE]).count(_REPLY)
+        if two < 2:
+            self._most = 1
+        readers: list[Reader] = [partial(read_calls, form=form) for form in CALL_FORMS]
+        if form := learn_form(self._written, self.tools):
+            readers.append(form)
+        for reader in readers:
+            calls = reader(self._written(_EXAMPLES))[1]
+            read = [(call.name, call.arguments) for call in calls]
+            if read == [(name, json.dumps(values)) for name, values in _EXAMPLES][: self._most]:
+                return reader
+        example = self._written([("execute", {"code": "ls"})]).strip()
         raise UsageError(
-            f"the chat template writes tool calls as {example!r:.200}, which is none of the forms "
-            f"{', '.join(CALL_FORMS)}; {advice}"
+            f"the chat template writes tool calls as {example!r:.200}, which cannot be read; "
+            f"{_ADVICE}"
         )
 
 

@@ -5,6 +5,7 @@ chat       one conversation per row, `messages`; each assistant message has a `w
            fine-tuning)
 sft        one reply of the agent per row, `prompt` and `completion`: only the completion is
            learnt (the form of TRL)
+           `chat` and `sft` have the `tools` that the agent was offered, if there were any
 rl         one segment of tokens per row (`intercode.runs.segments`), as the policy saw and
            sampled them
 jsonl      one turn per row, with the facts of its episode, for analysis, or one episode per row;
@@ -33,8 +34,8 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
@@ -43,13 +44,14 @@ from intercode.agents import SUBMIT
 from intercode.errors import UsageError
 from intercode.interop.atif import trajectory_of
 from intercode.interop.export.inspect import sample_of, write_log
+from intercode.models.forms import as_chat, text_of
 from intercode.runs.formats import Format, as_json, one_row
 from intercode.runs.rows import Config, Row, labels, turn_rows
 from intercode.runs.segments import segments_of
-from intercode.types import Episode, Message, Turn
+from intercode.types import Episode, Message, Tool, Turn
 
 BATCH = 1000  # rows that Parquet writes at a time
-_AS_JSON = ("ask", "calls", "parts", "reasoning")
+_AS_JSON = ("ask", "calls", "parts", "reasoning", "tools")
 _TEXTS = (
     *("env", "agent", "model", "task", "query", "split", "ended", "error", "rule", "why", "reply"),
     *("thought", "action", "observation", "finish_reason", *_AS_JSON),
@@ -63,10 +65,12 @@ _NUMBERS = (
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Messages, and for each of them whether the agent wrote it in this episode."""
+    """Messages, and for each of them whether the agent wrote it in this episode; and the tools that
+    it was offered, last if they changed."""
 
     messages: list[Message]
     own: list[bool]
+    tools: list[Tool] = field(default_factory=list)
 
 
 def conversations(episode: Episode) -> list[Conversation]:
@@ -74,10 +78,12 @@ def conversations(episode: Episode) -> list[Conversation]:
     them."""
     line = set(map(id, episode.line))
     forked = any(turn.after is not None for turn in episode.turns)
-    collected: list[Conversation] = []
+    collected, tools = list[Conversation](), list[Tool]()
     for turn in episode.turns:
+        if turn.tools is not None:
+            tools = [*turn.tools]
         if turn.ask is not None:
-            _add(collected, turn, is_own=id(turn) in line or not (turn.acted or forked))
+            _add(collected, turn, tools, is_own=id(turn) in line or not (turn.acted or forked))
     if not collected:
         messages = [{"role": "user", "content": episode.query}]
         owned = [False]
@@ -89,9 +95,9 @@ def conversations(episode: Episode) -> list[Conversation]:
     return [conversation for conversation in collected if any(conversation.own)]
 
 
-def _add(collected: list[Conversation], turn: Turn, *, is_own: bool) -> None:
+def _add(collected: list[Conversation], turn: Turn, tools: Sequence[Tool], *, is_own: bool) -> None:
     """Append the turn's question and reply to the conversation they continue, or to a new one."""
-    question = list(turn.ask or ())
+    question = as_chat(turn.ask or ())
     contents = list(map(_content, question))
     for conversation in reversed(collected):
         size = len(conversation.own)
@@ -104,17 +110,19 @@ def _add(collected: list[Conversation], turn: Turn, *, is_own: bool) -> None:
     reply = {**turn.message, "content": turn.reply or ""}
     conversation.own.extend([False] * (len(question) - len(conversation.messages)) + [is_own])
     conversation.messages[:] = [*question, reply]
+    conversation.tools[:] = tools
 
 
 def _content(message: Message) -> tuple[object, ...]:
-    """Return the part of a message that identifies it: an empty content may be None, and other keys
-    may differ."""
-    calls = message.get("tool_calls") or ()
-    return (
-        message["role"],
-        message.get("content") or "",
-        [(call["id"], call["function"]) for call in calls],
-    )
+    """Return the part of a message that identifies it: an empty content may be None, a program may
+    send back a reply with other white space, and other keys may differ."""
+    content, calls = message.get("content") or "", []
+    if message["role"] == "assistant":
+        content = "".join(text_of(content).split())
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        calls.append((call["id"], function["name"], "".join(str(function["arguments"]).split())))
+    return message["role"], content, calls
 
 
 def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
@@ -124,7 +132,7 @@ def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
         for message, is_own in zip(conversation.messages, conversation.own, strict=True):
             weight = {"weight": int(is_own)} if message["role"] == "assistant" else {}
             messages.append({**message, **weight})
-        yield {"messages": messages, **labels(config, episode)}
+        yield {"messages": messages, **_tools(conversation), **labels(config, episode)}
 
 
 def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
@@ -135,7 +143,12 @@ def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
             if is_own:
                 prompt = messages[:position]
                 reply = messages[position]
-                yield {"prompt": prompt, "completion": [reply], **labels(config, episode)}
+                row = {"prompt": prompt, "completion": [reply], **_tools(conversation)}
+                yield {**row, **labels(config, episode)}
+
+
+def _tools(conversation: Conversation) -> Row:
+    return {"tools": conversation.tools} if conversation.tools else {}
 
 
 def rl_rows(config: Config, episode: Episode) -> Iterator[Row]:
