@@ -84,7 +84,7 @@ _NOT_PORTABLE = {
 }
 """Fields of records that the verifier cannot obey, and why their tasks are left out."""
 _TEST = """#!/bin/bash
-python3 -m zipfile -e /tests/verdict.pyz /var/tmp/verdict && exec python3 /var/tmp/verdict
+python3 -m zipfile -e /tests/verdict.zip /var/tmp/verdict && exec python3 /var/tmp/verdict
 """
 _SETTINGS = """schema_version = "1.4"
 artifacts = {artifacts}
@@ -222,7 +222,7 @@ class Writer:
         self._write_world(folder / "environment", files)
         about = {"env": self.env, "task": task.id, "answers": paths, "is_word": form.is_word}
         _write(tests / "task.json", json.dumps(about))
-        _write(tests / "verdict.pyz", self.program)
+        _write(tests / "verdict.zip", self.program)
         _write(tests / "test.sh", _TEST, mode=0o755)
         _write(tests / "Dockerfile", f"{self.head}COPY . /tests/\n")
         settings = _SETTINGS.format(artifacts=json.dumps(paths), name=f"{_ORG}/{slug}")

@@ -62,8 +62,8 @@ def main() -> None:
     env = make(about["env"], data=TESTS / "data", max_turns=None)
     answers = map(read_answer, paths)
     reward = earned(env, about["task"], answers, is_word=about["is_word"])
-    print(env.outcomes())
     REWARD.write_text(f"{reward}\n", "utf-8")
+    print(ascii(env.outcomes()))
 
 
 if __name__ == "__main__":
