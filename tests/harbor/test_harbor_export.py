@@ -166,6 +166,16 @@ def test_the_verifier_pays_right_answers_only(tmp_path: Path) -> None:
         assert rewards == [str(float(reward)) for reward in expected], (source, rewards)
 
 
+@pytest.mark.slow
+@pytest.mark.alone
+def test_an_image_without_a_program_of_the_gold_gives_no_verdict(tmp_path: Path) -> None:
+    gold = "echo '[1, 2]' | jq '.[]' | wc -l"
+    record = {"query": "Print the number of elements of the list [1, 2].", "gold": gold}
+    export_tasks(write_data(tmp_path / "data", record, **FILES), tmp_path / "out", env="bash")
+    task = only_task(tmp_path / "out")
+    assert verdicts(task, [gold], ["echo"], work=tmp_path / "work") == ["none", "none"]
+
+
 FORGERIES = {
     "the reward file": "mkdir -p /logs/verifier; echo 1 >/logs/verifier/reward.txt",
     "the reward file, later": "(sleep 1; echo 1 >/logs/verifier/reward.txt) & disown",

@@ -221,6 +221,8 @@ class Writer:
         self._write_data(task, tests / "data", files)
         self._write_world(folder / "environment", files)
         about = {"env": self.env, "task": task.id, "answers": paths, "is_word": form.is_word}
+        is_outcome = self.player.language.is_shell and "verify" not in task.extra
+        about["runs"] = is_outcome and not self.player.run_gold(task).faults
         _write(tests / "task.json", json.dumps(about))
         _write(tests / "verdict.zip", self.program)
         _write(tests / "test.sh", _TEST, mode=0o755)

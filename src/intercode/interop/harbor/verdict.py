@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from stat import S_ISREG
 
 from intercode.env import InterCodeEnv
 from intercode.envs import make
@@ -37,21 +37,20 @@ def earned(env: InterCodeEnv, task: str, answers: Iterable[str], *, is_word: boo
         elif answer:
             actions = [answer, "submit"]
         for action in actions:
-            if ended:
-                break
-            *_, ended, _, info = env.step(action)
-            if "score" in info:  # the answer may submit by itself
-                reward = info["score"].reward
-                break
+            if not ended:
+                *_, ended, _, info = env.step(action)
+                if "score" in info:  # the answer may submit by itself
+                    reward = info["score"].reward
+                    break
     return reward
 
 
 def read_answer(path: str) -> str:
     """Return the first MiB of the text in the agent's file; "" if it is no text, or a link."""
-    with suppress(OSError, UnicodeDecodeError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        if S_ISREG(os.fstat(descriptor).st_mode):
-            return os.read(descriptor, _LONGEST).decode().replace("\0", "")
+    file = Path(path)
+    with suppress(UnicodeDecodeError):
+        if file.is_file() and not file.is_symlink():
+            return file.read_bytes()[:_LONGEST].decode().replace("\0", "")
     return ""
 
 
@@ -60,6 +59,9 @@ def main() -> None:
     about = json.loads((TESTS / "task.json").read_text("utf-8"))
     paths = about["answers"][: int(os.environ.get(ROUND, "1"))]
     env = make(about["env"], data=TESTS / "data", max_turns=None)
+    for task in env.tasks:
+        if about["runs"] and (faults := env.run_gold(task).faults):
+            sys.exit(f"no verdict: {faults[0]}")  # such as a program that the image lacks
     answers = map(read_answer, paths)
     reward = earned(env, about["task"], answers, is_word=about["is_word"])
     REWARD.write_text(f"{reward}\n", "utf-8")
