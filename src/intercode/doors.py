@@ -61,7 +61,7 @@ COMMANDS = {
         ),
         "export": (
             "intercode.interop.command:export",
-            "Write a run as training data, as a table, or for another viewer.",
+            "Write a run as training data, as a table, or for another viewer; or tasks for Harbor.",
         ),
     },
     "Prepare this machine": {
@@ -103,6 +103,7 @@ PARTS = {
     "cluster_nodes": "intercode.train.cluster.nodes:examine_nodes",
     "data_generate": "intercode.generate.command:data_generate",
     "engine_attacks": "intercode.redteam.sql:ON_ENGINE",
+    "export_tasks": "intercode.interop.command:export_tasks",
     "families": "intercode.generate:FAMILIES",
     "forgeries": "intercode.redteam.hacks:FORGERIES",
     "hacks": "intercode.redteam.hacks:HACKS",

@@ -10,6 +10,7 @@ import click
 from intercode.cli.completion import completing
 from intercode.cli.options import COUNT, TEXT, declared
 from intercode.cli.output import bar
+from intercode.doors import part
 from intercode.options import RunOptions
 
 
@@ -72,6 +73,12 @@ class Numbers(click.ParamType[tuple[int, ...]]):
     "--out", type=TEXT, required=True, metavar="DIR", help="Write the data to this new folder."
 )
 @click.option(
+    "--format",
+    "form",
+    type=click.Choice(["harbor"]),
+    help="Write the tasks for Harbor, too, to DIR/harbor, as `export` does.",
+)
+@click.option(
     "--resume", is_flag=True, help="Go on with a generation into DIR that was interrupted."
 )
 def data_generate(
@@ -79,6 +86,7 @@ def data_generate(
     n: int,
     split: Literal["train", "test"] | None,
     out: str,
+    form: str | None,
     **options: Any,
 ) -> None:
     """Generate tasks of FAMILY, with files or databases and solutions.
@@ -105,3 +113,5 @@ def data_generate(
         f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} "
         f"--split {split or 'test'} --agent gold"
     )
+    if form:
+        part("export_tasks")(out, f"{out}/{form}", env=FAMILIES[family].env)

@@ -1,4 +1,4 @@
-"""`export` writes training data, tables, and logs for other programs."""
+"""`export` writes training data, tables, logs and tasks for other programs."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ import click
 
 from intercode.cli import options as shared
 from intercode.doors import FORMATS
+from intercode.errors import UsageError
+from intercode.options import EnvOptions
 from intercode.plugins import find_own_modules
+
+HARBOR = "harbor"
 
 
 @shared.command()
-@click.argument("run", type=shared.RUN_PATH)
+@click.argument("run", type=shared.TEXT, metavar="RUN|DATA")
 @click.option(
     "--format",
     "form",
-    type=click.Choice(list(FORMATS)),
+    type=click.Choice([*FORMATS, HARBOR]),
     required=True,
     help=" ".join(
         f"{', '.join(names)}: {words}."
         for words, names in groupby(FORMATS, lambda name: FORMATS[name][1])
-    ),
+    )
+    + f" {HARBOR}: the tasks of DATA, a data set; bash, sql, python or ctf for starter tasks.",
 )
 @click.option(
     "--only",
@@ -54,11 +59,21 @@ from intercode.plugins import find_own_modules
     show_default=True,
     help="jsonl, csv, parquet: what a row represents.",
 )
-@shared.out_file("FILE", "Write to FILE; atif: to a new folder. [stdout]")
+@click.option(
+    "--env", type=shared.TEXT, metavar="ENV", help="harbor: the environment of DATA's tasks."
+)
+@click.option(
+    "--image",
+    type=shared.TEXT,
+    metavar="NAME",
+    help="harbor: begin images FROM this one, with Python 3.11. [debian:12-slim, and packages]",
+)
+@shared.declared(EnvOptions, "split", "limit")
+@shared.out_file("FILE", "Write to FILE; atif, harbor: to a new folder. [stdout]")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @shared.trust
 def export(run: str, form: str, file: str | None, **options: Any) -> None:
-    """Write a run as training data, as a table, or for another viewer.
+    """Write a run as training data, as a table, or for another viewer; or tasks for Harbor.
 
     Episodes of RUN that ended in an error are left out, except in atif, inspect and tables of
     episodes.
@@ -66,8 +81,25 @@ def export(run: str, form: str, file: str | None, **options: Any) -> None:
     from intercode.interop.export import export_run
 
     find_own_modules()
+    of_tasks = {name: options.pop(name) for name in ("env", "image", "split", "limit")}
+    if form == HARBOR:
+        export_tasks(run, file, **of_tasks)
+        return
+    if any(of_tasks.values()):
+        raise UsageError(f"--{', --'.join(of_tasks)} are for --format {HARBOR}")
+    run = str(shared.RUN_PATH.convert(run, None, None))
     episodes, rows = export_run(run, form, output=file, trust=shared.is_trusted(), **options)
     click.echo(
         f"intercode: {rows} rows from {episodes} episodes" + (f" in {file}" if file else ""),
         err=True,
     )
+
+
+def export_tasks(source: str, out: str | None, **options: Any) -> None:
+    """Write tasks for Harbor, and say how many there are and which are left out."""
+    from intercode.interop.harbor import export
+
+    count, left_out = export.export_tasks(source, out, **options)
+    for task, why in left_out.items():
+        click.echo(f"left out: {task}: {why}", err=True)
+    click.echo(f"intercode: {count} tasks in {out}", err=True)

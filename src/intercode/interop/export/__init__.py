@@ -76,7 +76,7 @@ def export_run(
                 counts["rows"] += 1
                 yield {**row, **more}
 
-    with _new_folder(output, target.folder) if target.folder else _open(output, force) as file:
+    with new_folder(output, target.folder) if target.folder else _open(output, force) as file:
         target.write(file, config, rows())
         if not counts["rows"]:
             kind = "scored episode"
@@ -177,7 +177,7 @@ def _open(output: str | Path | None, force: bool) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _new_folder(output: str | Path | None, files: str) -> Iterator[Path]:
+def new_folder(output: str | Path | None, files: str) -> Iterator[Path]:
     """Yield a draft of a folder of `files`, and move it to its place when it is complete."""
     if output is None:
         raise UsageError(f"{files} are files: name a new folder with --out")

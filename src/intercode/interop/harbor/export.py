@@ -1,0 +1,390 @@
+"""Write the tasks of a data set as tasks of Harbor.
+
+    OUT/NAME/ task.toml, instruction.md
+              environment/  the world in which the task begins, for the agent to look at
+              solution/     the gold
+              tests/        the verifier's image: the task's data and `verdict.py`, packed
+    OUT/dataset.toml, card.json
+
+The agent hands in one file (for each round): commands, a statement, code or a flag. The verifier
+gets nothing else. It executes the file in a fresh world and scores it as `env.step` does, on
+variant data too, because it runs the same environment. A task is written if its gold earns 1 that
+way and an empty file earns 0.
+
+Left out, with the reason in card.json: tasks that ask a user or look up documents, those with
+services or an image of their own, and databases of MariaDB.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import intercode
+from intercode.doors import PARTS
+from intercode.envs import environment_class
+from intercode.envs.ctf.world import FOLDER
+from intercode.envs.sql.databases import database
+from intercode.envs.sql.engines.sqlite import SqliteEngine
+from intercode.envs.verify import read_verifier
+from intercode.errors import DataError, UsageError
+from intercode.interop.export import new_folder
+from intercode.interop.harbor import verdict
+from intercode.reading import files_below
+from intercode.tasks import DataSet
+from intercode.types import Task
+from intercode_sandbox.copying import LARGEST, pack
+from intercode_sandbox.image import DEFAULT_PACKAGES
+from intercode_sandbox.pod import PodProvider
+from intercode_sandbox.template import PYTHON_CACHE
+
+IMAGE, APP = "debian:12-slim", "/app"
+_ORG = "intercode"
+_PACKAGES = ("python3", "sqlite3", *DEFAULT_PACKAGES)
+_BUILD = {
+    "tree.tar": "ADD {} /\n",
+    "setup.sh": "COPY {0} /tmp/setup\nRUN bash /tmp/setup && rm /tmp/setup\n",
+    "task.sh": "COPY {0} /tmp/setup\nRUN bash /tmp/setup && rm /tmp/setup\n",
+    "assets": f'ADD [{{}}, "{FOLDER}/"]\n',
+    "databases": f'COPY [{{}}, "{APP}/"]\n',
+}
+"""The lines of a Dockerfile for the files of a world, by the first part of their path."""
+_STAND_IN = {
+    "gymnasium/__init__.py": """
+class Env:
+    def __class_getitem__(cls, types): return cls
+    def reset(self, *, seed=None, options=None): pass
+    def close(self): pass
+def register(**entry): pass
+""",
+    "gymnasium/spaces.py": """
+class Text:
+    def __init__(self, max_length, **options): self.max_length = max_length
+""",
+    "gymnasium/vector/__init__.py": "",
+    "gymnasium/vector/utils.py": """
+from functools import singledispatch
+create_shared_memory = singledispatch(print)
+""",
+}
+"""What the environments need of Gymnasium, in its place in the verifier."""
+_NOT_PORTABLE = {
+    "facets": "asks a user, and there is none in Harbor",
+    "lookups": "looks up documents, which costs a budget that Harbor does not have",
+    "services": "has services, which the verifier cannot start",
+    "image": "has an image of its own",
+}
+"""Fields of records that the verifier cannot obey, and why their tasks are left out."""
+_TEST = """#!/bin/bash
+python3 -m zipfile -e /tests/verdict.zip /var/tmp/verdict && exec python3 /var/tmp/verdict
+"""
+_SETTINGS = """schema_version = "1.4"
+artifacts = {artifacts}
+multi_step_reward_strategy = "final"
+[task]
+name = "{name}"
+[verifier]
+environment_mode = "separate"
+network_mode = "no-network"
+[environment]
+network_mode = "no-network"
+"""
+_STEP = """[[steps]]
+name = "round-{number}"
+[steps.verifier]
+env = {{ {variable} = "{number}" }}
+"""
+_ONCE = (
+    "When you have finished, the file is executed once, in a fresh copy of this machine's files, "
+    "without a network"
+)
+_BEFORE = "This was asked before, and the files handed in for it are executed first:"
+_ON_OTHERS = " It is executed on other data too, so it must compute its answer."
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The file that an agent hands in. `asks` is what its instruction says of {path}; `packages`
+    are modules that the verifier imports."""
+
+    suffix: str
+    asks: str
+    packages: tuple[str, ...] = ()
+    is_word: bool = False  # the text itself is submitted
+
+
+FORMS = {
+    "bash": Form(
+        ".sh",
+        "Write Bash commands that do this to {path}. If the task asks for an answer, they print "
+        f"it. {_ONCE} and without /proc, so `<(…)` does not work there.",
+    ),
+    "sql": Form(
+        ".sql",
+        "Write the SQL statement for SQLite that does this to {path}. The rows of the last "
+        f"statement are the answer. The database is a file in /app. {_ONCE}.",
+        ("sqlglot",),
+    ),
+    "python": Form(".py", f"Write Python code that does this to {{path}}. {_ONCE}."),
+    "ctf": Form(".txt", "Write the flag to {path}. The task's files are in /ctf.", is_word=True),
+}
+
+
+def export_tasks(
+    source: str | Path,
+    out: str | Path | None,
+    *,
+    env: str | None = None,
+    image: str | None = None,
+    **chosen: Any,
+) -> tuple[int, dict[str, str]]:
+    """Write the tasks of `source`, a data set of the environment `env` or the name of a starter
+    set, to the new folder `out`. Return how many there are, and by id why others are left out.
+    `chosen` are the options `split` and `limit`.
+
+    `image` names the base of the images. It has Python 3.11 or later, and the programs that answers
+    use; by default it is Debian 12 with packages for shell tasks. Raises `UsageError` if there is
+    nothing to export.
+    """
+    name = env or str(source)
+    if name not in FORMS:
+        raise UsageError(f"name the environment of {source}: --env {'|'.join(FORMS)}")
+    env_class = environment_class(name)
+    if source not in FORMS:
+        chosen["data"] = str(source)
+    options = env_class.Options.of({**chosen, "max_turns": None}, name)
+    data, factory = env_class.read_data(options), env_class.prepare(options)
+    names = dict[str, str]()
+    left_out = {task.id: str(why) for task, why in factory.left_out}
+    with new_folder(out, "tasks") as folder, factory() as player:
+        writer = Writer(player, data, name, _head(image), _packed(FORMS[name]))
+        for task in factory.tasks:
+            slug = _slug(task.id)
+            try:
+                if (folder / slug).exists():
+                    raise DataError("has the name of another task in Harbor")
+                writer.write(task, folder / slug, slug)
+                names[task.id] = slug
+            except DataError as error:
+                left_out[task.id] = str(error)
+        if not names:
+            raise UsageError(f"{source} has no task to export: {'; '.join(left_out.values())}")
+        tasks = [f'[dataset]\nname = "{_ORG}/{_slug(data.name)}"\n']
+        for slug in names.values():
+            digest = _digest(folder / slug)
+            tasks.append(f'[[tasks]]\nname = "{_ORG}/{slug}"\ndigest = "sha256:{digest}"\n')
+        _write(folder / "dataset.toml", "\n".join(tasks))
+        card = {
+            "intercode": intercode.__version__,
+            "env": name,
+            "data": data.name,
+            "digest": data.digest,
+            "image": image,
+            "tasks": names,
+            "left_out": left_out,
+        }
+        _write(folder / "card.json", json.dumps(card, indent=2) + "\n")
+    return len(names), left_out
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes tasks. `player` plays them, `head` begins each Dockerfile, `program` is that of the
+    verifier."""
+
+    player: Any
+    data: DataSet
+    env: str
+    head: str
+    program: bytes
+
+    def write(self, task: Task, folder: Path, slug: str) -> None:
+        """Write a task to a new folder. Raises `DataError` for one that cannot be exported."""
+        form, rounds = FORMS[self.env], (task, *task.rounds)
+        paths = [f"{APP}/answer{form.suffix}"]
+        if task.rounds:
+            paths = [f"{APP}/answer-{n}{form.suffix}" for n in range(1, len(rounds) + 1)]
+        self._require_sound(task, rounds)
+        query, _ = self.player.reset(options={"task": task.id})
+        if "verify" in task.extra:  # without the note on how to submit
+            query = task.query
+        tests = folder / "tests"
+        files = self._files(task)
+        self._write_data(task, tests / "data", files)
+        self._write_world(folder / "environment", files)
+        about = {"env": self.env, "task": task.id, "answers": paths, "is_word": form.is_word}
+        is_outcome = self.player.language.is_shell and "verify" not in task.extra
+        about["runs"] = is_outcome and not self.player.run_gold(task).faults
+        _write(tests / "task.json", json.dumps(about))
+        _write(tests / "verdict.zip", self.program)
+        _write(tests / "test.sh", _TEST, mode=0o755)
+        _write(tests / "Dockerfile", f"{self.head}COPY . /tests/\n")
+        settings = _SETTINGS.format(artifacts=json.dumps(paths), name=f"{_ORG}/{slug}")
+        for number, (posed, path) in enumerate(zip(rounds, paths, strict=True), start=1):
+            place, asked = folder, query
+            if task.rounds:
+                place = folder / "steps" / f"round-{number}"
+                settings += _STEP.format(number=number, variable=verdict.ROUND)
+            if number > 1:
+                before = "\n\n".join(earlier.query for earlier in posed.earlier)
+                asked = f"{posed.query}\n\n{_BEFORE}\n\n{before}"
+            asks = form.asks.format(path=path) + (_ON_OTHERS if posed.general else "")
+            _write(place / "instruction.md", f"{asked}\n\n{asks}\n")
+            gold, solve = f"answer{form.suffix}", 'cp "$(dirname "$0")/{gold}" {path}'
+            if posed.extra.get("gold_is") == "script":
+                gold, solve = "gold.sh", 'bash "$(dirname "$0")/{gold}" | tail -n 1 >{path}'
+            _write(place / "solution" / gold, f"{posed.gold}\n")
+            script = f"#!/bin/bash\n{solve.format(gold=gold, path=path)}\n"
+            _write(place / "solution" / "solve.sh", script, mode=0o755)
+        _write(folder / "task.toml", settings)
+
+    def _require_sound(self, task: Task, rounds: Sequence[Task]) -> None:
+        """Raise `DataError` unless the verifier can judge the task, its gold earns 1, and an empty
+        answer 0."""
+        for field, why in _NOT_PORTABLE.items():
+            if any(posed.extra.get(field) for posed in rounds):
+                raise DataError(why)
+        golds = [posed.gold for posed in rounds]
+        if not all(golds):
+            raise DataError("has no gold")
+        for gold in golds if self.player.language.is_shell else ():
+            if reason := PodProvider().refuses(gold):
+                raise DataError(f"{reason}; the verifier is a pod")
+        if task.extra.get("gold_is") == "script":
+            self.player.reset(options={"task": task.id})
+            golds = self.player.execute(task.gold).output.strip().splitlines()[-1:]
+        for answers, reward in ((golds, 1.0), ([""] * len(rounds), 0.0)):
+            is_word = FORMS[self.env].is_word
+            earned = verdict.earned(self.player, task.id, answers, is_word=is_word)
+            if earned != reward:
+                who = "its gold" if reward else "doing nothing"
+                raise DataError(f"{who} earns {earned:g} when it is handed in as a file")
+
+    def _files(self, task: Task) -> dict[str, bytes]:
+        """Return what the task's world is made of, by path in a data folder, and in `task.sh` the
+        task's own setup."""
+        data, world, files = self.data, self.player.world, dict[str, bytes]()
+        places = {
+            "tree.tar": data.tree,
+            "setup.sh": data.setup,
+            "second.tar": data.second_tree,
+            "second.sh": data.second_setup,
+        }
+        for name, place in places.items():
+            if place:
+                files[name] = pack(place) if place.is_dir() else place.read_bytes()
+        if script := task.extra.get("setup"):
+            files["task.sh"] = str(script).encode()
+        if hasattr(world, "challenges") and (assets := world.challenges[task.id].packed):
+            files[f"assets/{task.id}.tar"] = assets
+        if engine := getattr(world, "engine", None):
+            if not isinstance(engine, SqliteEngine):
+                raise DataError(f"has a database of {engine.name}; the verifier has SQLite alone")
+            name = f"{database(task, engine)}.{engine.name}"
+            content = engine.sandbox.read(f"{engine.folder()}/original/{name}", limit=LARGEST)
+            files[f"databases/{name}"] = content
+        return files
+
+    def _write_world(self, folder: Path, files: Mapping[str, bytes]) -> None:
+        """Write the image that the agent explores."""
+        player, lines, cwd = self.player, self.head, APP
+        for name, content in files.items():
+            if line := _BUILD.get(name.partition("/")[0]):
+                _write(folder / name, content)
+                lines += line.format(json.dumps(name))
+        if player.language.shell:
+            cwd = player.execute(player.language.in_shell("pwd")).output.strip()
+        _write(folder / "Dockerfile", f"{lines}RUN mkdir -p {APP}\nWORKDIR {cwd}\n")
+
+    def _write_data(self, task: Task, folder: Path, files: Mapping[str, bytes]) -> None:
+        """Write the data set of one task. Tasks on the same database stay with it, since variant
+        data keep the values that their golds name."""
+        for name, content in files.items():
+            _write(folder / name, content)
+        tasks = [task]
+        if hasattr(self.player.world, "engine"):
+            tasks = [other for other in self.data.tasks if _base(other) == _base(task)]
+        records = (json.dumps(self._record(other, folder), default=str) for other in tasks)
+        _write(folder / "tasks.jsonl", "\n".join(records) + "\n")
+
+    def _record(self, task: Task, folder: Path) -> dict[str, Any]:
+        """Return the record of a task, and write its tests."""
+        rounds = []
+        for number, posed in enumerate((task, *task.rounds), start=1):
+            record = {**posed.extra, "query": posed.query, "gold": posed.gold, "golds": posed.golds}
+            if verifier := read_verifier(posed, self.data.folder):
+                record["verify"] = f"verify/{number}"
+                record.pop("verify_files", None)
+                for name, (content, mode) in verifier.files.items():
+                    _write(folder / record["verify"] / name, content, mode=mode)
+            rounds.append(record)
+        first, entries = rounds[0], []
+        for record in rounds:
+            entry: dict[str, Any] = dict.fromkeys(first.keys() - record)
+            for name, value in record.items():
+                if first.get(name) != value:
+                    entry[name] = value
+            entries.append(entry)
+        if task.rounds:
+            first = {**first, "rounds": entries}
+        return {"id": task.id, **first}
+
+
+def _head(image: str | None) -> str:
+    """Return the first lines of a Dockerfile."""
+    if image:
+        return f"FROM {image}\n"
+    install = f"apt-get install -y --no-install-recommends {' '.join(_PACKAGES)}"
+    return f"FROM {IMAGE}\nRUN apt-get update && {install} && rm -rf /var/lib/apt/lists/*\n"
+
+
+def _packed(form: Form) -> bytes:
+    """Return the verifier's program: the environments with all that they import, but no wing."""
+    wings = {path.split(".")[1] for path in PARTS.values()}
+    left_out = {*wings, "cli", "starter", PYTHON_CACHE}
+    files = {name: text.encode() for name, text in _STAND_IN.items()}
+    files["__main__.py"] = Path(verdict.__file__).read_bytes()
+    for package in ("intercode", "intercode_sandbox", *form.packages):
+        folder = Path(import_module(package).__file__ or "").parent
+        for file in sorted(folder.rglob("*")):
+            name = file.relative_to(folder.parent)
+            if file.is_file() and left_out.isdisjoint(name.parts):
+                files[str(name)] = file.read_bytes()
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as packed:
+        for path, content in files.items():
+            packed.writestr(zipfile.ZipInfo(path), content, zipfile.ZIP_DEFLATED)
+    return archive.getvalue()
+
+
+def _base(task: Task) -> object:
+    return task.extra.get("db", task.extra.get("db_id"))
+
+
+def _slug(text: str) -> str:
+    """Return a name for Harbor: letters, digits, dots and hyphens."""
+    return re.sub(r"[^A-Za-z0-9._]+|\.\.+", "-", text).strip("._-") or "task"
+
+
+def _write(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    path.chmod(mode)
+
+
+def _digest(folder: Path) -> str:
+    """Return the digest of a task's files that Harbor calls its content hash."""
+    digest = hashlib.sha256()
+    names = sorted(path.relative_to(folder).as_posix() for path in files_below(folder))
+    for name in names:
+        content = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        digest.update(f"{name}\0{content}\n".encode())
+    return digest.hexdigest()
