@@ -26,7 +26,7 @@ _PLAY = """
 mkdir -p /logs/verifier
 for hand in /hands/*; do
     rm -rf /app /logs/verifier/*; cp -a "$hand" /app
-    INTERCODE_ROUND=${hand##* } /tests/test.sh >&2
+    ROUNDS_PLAYED=${hand##* } /tests/test.sh >&2
     cat /logs/verifier/reward.txt || echo none
 done
 """

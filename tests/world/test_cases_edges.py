@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 from families import alive, arguments, family, wait_until, walls
-from faults import POOL, definitions, wrong_today
+from faults import definitions
 from intercode.adapters.trl import environments
 from intercode.envs.ic_env import IntercodeEnv
 from kept import needs_bwrap
@@ -231,7 +231,6 @@ def saved(dealer: SimpleNamespace, tmp_path: Path) -> Path:
     return tmp_path / "sampler.json"
 
 
-@wrong_today(POOL)
 def test_a_level_opens_when_the_first_is_never_solved(dealer: SimpleNamespace) -> None:
     tasks = dealer.mk(100, levels=2)
     hard = {task.id for task in tasks if task.extra["difficulty"] == 2}
@@ -249,7 +248,6 @@ def test_a_loaded_dealer_goes_on_where_the_saved_one_was(
     assert first == second
 
 
-@wrong_today(POOL)
 def test_rollouts_in_flight_over_a_load_are_taken(dealer: SimpleNamespace, saved: Path) -> None:
     sampler = Sampler([(dealer.mk(60), 1)], seed=5)
     sampler.load(str(saved))
@@ -258,7 +256,6 @@ def test_rollouts_in_flight_over_a_load_are_taken(dealer: SimpleNamespace, saved
     sampler.note([dealer.roll(job, True) for job in jobs])
 
 
-@wrong_today(POOL)
 def test_the_state_of_another_mixture_is_refused(dealer: SimpleNamespace, saved: Path) -> None:
     assert refused(Sampler([(dealer.mk(10, fam="z"), 1)]), saved)
 

@@ -20,7 +20,7 @@ from intercode.env import InterCodeEnv
 from intercode.envs import make
 
 TESTS, REWARD = Path("/tests"), Path("/logs/verifier/reward.txt")
-ROUND = "INTERCODE_ROUND"
+ROUND = "ROUNDS_PLAYED"
 """The variable that says how many rounds have been played."""
 _LONGEST = 1 << 20
 
