@@ -191,12 +191,63 @@ def test_steps_are_judged_apart(tmp_path: Path) -> None:
     assert (episode.reward, episode.error) == (0.0, None)
 
 
+def test_a_later_step_whose_health_check_an_agent_breaks_earns_0(tmp_path: Path) -> None:
+    steps = "[[steps]]\nname = {!r}\n"
+    check = '[steps.healthcheck]\ncommand = "test -e /app/out.txt"\ninterval_sec = 0.01\n'
+    write_task(
+        tmp_path / "a",
+        f"{OUT}{SEPARATE}{steps.format('one')}{steps.format('two')}{check}",
+        steps__one__instruction_dot_md="Count.",
+        steps__two__instruction_dot_md="Rest.",
+    )
+    factory = prepare(tmp_path)
+    assert played(factory, gold)["a"].reward == 1
+    idle = played(factory, acting("true", "submit", "true"))["a"]
+    assert (idle.reward, idle.error) == (0, None)
+
+
+def test_the_image_of_the_tests_is_the_one_that_harbor_takes(tmp_path: Path) -> None:
+    image, named = '[environment]\ndocker_image = "agents"\n', 'docker_image = "of-the-tests"\n'
+    step = f"[verifier.environment]\n{named}[[steps]]\nname = 'one'\n"
+    write_task(tmp_path / "beside", OUT + SEPARATE + image, environment__Dockerfile=None)
+    fresh = {"environment__Dockerfile": None, "tests__Dockerfile": None}
+    write_task(tmp_path / "fresh", OUT + SEPARATE + image, **fresh)
+    write_task(tmp_path / "named", f"{OUT}[verifier.environment]\n{named}")
+    write_task(
+        tmp_path / "step",
+        OUT + step,
+        steps__one__instruction_dot_md="Count.",
+        steps__one__tests__Dockerfile="FROM other\n",
+    )
+    images = {}
+    for record in read_directory(tmp_path):
+        assert not isinstance(record, Unreadable)
+        images[record["id"]] = record.get("rounds", [record])[0]["verify_image"]
+    assert images == {
+        "beside": "beside/tests/Dockerfile",
+        "fresh": "task",
+        "named": "of-the-tests",
+        "step": "step/steps/one/tests/Dockerfile",
+    }
+
+
 def test_a_health_check_that_fails_is_a_fault_of_the_task(tmp_path: Path) -> None:
     never = '[environment.healthcheck]\ncommand = "exit 1"\ninterval_sec = 0\n'
     write_task(tmp_path / "one", OUT + SEPARATE + never)
     (episode,) = played(prepare(tmp_path), gold).values()
     assert episode.reward is None
     assert re.match("data: .*'exit 1' failed 3 times", str(episode.error))
+
+
+def test_a_hook_whose_folder_the_agent_removed_is_a_note(tmp_path: Path) -> None:
+    write_task(
+        tmp_path / "a",
+        f'artifacts = ["/srv/out.txt"]\n{SEPARATE}{HOOK.format("true")}',
+        tests__test_dot_sh=passing('"$(cat /srv/out.txt)" = 3'),
+        solution__solve_dot_sh="#!/bin/bash\nwc -l < /app/in.txt > /srv/out.txt\n",
+    )
+    episode = played(prepare(tmp_path), acting("echo 3 > /srv/out.txt; rm -rf /app"))["a"]
+    assert episode.reward == 1
 
 
 def test_an_image_without_tests_is_a_fault_of_the_task(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Generic, Self
 from intercode.env import InterCodeEnv, single_thread
 from intercode.envs.judges import Attempt, Judge, Ruling, W
 from intercode.envs.judges.outcome import OutcomeJudge
-from intercode.errors import SandboxDied, is_inside
+from intercode.errors import DataError, SandboxDied, is_inside
 from intercode.hooks import NO_VALUE
 from intercode.plugins import call_plugin
 from intercode.types import ExecResult, GoldRun, Score, Task, TaskIssue
@@ -31,6 +31,8 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
     _valued: tuple[int, float | None] | None = None
     """The turn after which the state was scored, and its value."""
     _no_value: str | None = None
+    _unhealthy = ""
+    """The health check that failed after the agent's work, before a later round."""
     """The answer of `no_value` in this round, once it was asked."""
 
     def kind_of(self, task: Task) -> str:
@@ -51,6 +53,7 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
 
     def start_episode(self, task: Task) -> None:
         self._ruling = self._valued = self._no_value = None
+        self._unhealthy = ""
         for posed in (task, *self._conversation.ahead):
             self.judge_of(posed).before(self.world, posed)
         self.world.start(task)
@@ -74,6 +77,8 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
     def _rule(self) -> Ruling:
         """Ask the judge of this round, and those of the earlier rounds that are alive: the least
         score counts. The outcome of a round contains the outcomes of earlier rounds."""
+        if self._unhealthy:
+            return Ruling(Score(0.0, False, rule=self._unhealthy))
         attempt = self.attempt
         present = self.judge_of(attempt.task)
         ruling = call_plugin(present.rule, Ruling, self.world, attempt)
@@ -99,7 +104,12 @@ class JudgedEnv(InterCodeEnv, Generic[W]):
         self._ruling = self._valued = self._no_value = None
         if files := self.world.files():
             files.forget_answer()
-            files.require_health(self.task)
+            try:
+                files.require_health(self.task)
+            except DataError as error:
+                if not self.task.gold:
+                    raise
+                self._unhealthy = str(error)  # after the golds, they succeed
 
     @property
     def no_value(self) -> str:

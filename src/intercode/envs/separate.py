@@ -63,7 +63,12 @@ class Hook:
 
     def run(self, box: Sandbox) -> str:
         """Run the command; return what went wrong, or ""."""
-        result = box.run(["bash", "-c", self.command], timeout=self.timeout_sec)
+        try:
+            result = box.run(["bash", "-c", self.command], timeout=self.timeout_sec)
+        except OSError as error:  # the agent has removed the folder in which it would start
+            if not is_inside(error):
+                raise
+            return f"the hook {self.command!r:.80} did not start: {error.strerror}"
         if result.exit_code == 0:
             return ""
         how = "ran out of time" if result.timed_out else f"ended with status {result.exit_code}"

@@ -365,9 +365,12 @@ def run_tests(
         if verifier.separate:
             arrived, notes = collect(verifier.separate, work, source, box, _NOT_CHANGES)
             changes: dict[str, str | None] = dict.fromkeys(arrived)
-            known = "/logs", *arrived
             if reference is None:
-                left_behind = [path for path in source.diff() if not is_within(path, known)]
+                left_behind = [
+                    path
+                    for path in source.diff()
+                    if path not in changes and not is_within(path, ["/logs"])
+                ]
         else:
             work.end_processes()
             brought, left_behind = route.travel(source)

@@ -55,11 +55,12 @@ def toml_lines(servers: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for name, server in servers.items():
         yield f"[mcp_servers.{_toml(name)}]"
         for key, value in server.items():
-            if key == "headers":
-                for header, text in value.items():
-                    yield f"http_headers.{_toml(header)} = {_toml(text)}"
+            if isinstance(value, dict):
+                table = "http_headers" if key == "headers" else key
+                for name_inside, text in value.items():
+                    yield f"{_toml(table)}.{_toml(name_inside)} = {_toml(text)}"
             elif key != "type":
-                yield f"{key} = {_toml(value)}"
+                yield f"{_toml(key)} = {_toml(value)}"
 
 
 def _toml(value: object) -> str:

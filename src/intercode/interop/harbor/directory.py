@@ -21,7 +21,7 @@ import re
 import shlex
 import tarfile
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -180,9 +180,8 @@ def _read_task(
     (for_all, for_steps, for_tests, for_solution, for_agent, _), lacking = _variables(*parts)
     reasons = [*_machine_reasons(environment), *reasons, *unreachable]
     if of_tests is not None:
-        fields |= _separate(
-            task, of_tests, _first(step or folder, folder, "tests/Dockerfile"), root
-        )
+        image_of_tests = _image_of_tests(task, (step or folder, folder), root)
+        fields |= _separate(task, of_tests, image_of_tests)
         if find_compose(tests):
             reasons.append(("its tests have containers of their own", "needs_machine"))
         if of_tests is not environment:
@@ -256,11 +255,20 @@ def _environment_of_tests(environment: Record, shared: Record, verifier: Record)
     return None
 
 
-def _separate(task: Record, environment: Record, dockerfile: Path, root: Path) -> Record:
+def _image_of_tests(task: Record, places: Sequence[Path], root: Path) -> str | None:
+    """Return the image that holds the tests: of the step, or else of the task, the one that
+    `[verifier.environment]` names, or else that of a Dockerfile beside the tests."""
+    parts = task.get("verifier") or {}, task.get("shared") or {}
+    for part, place in zip(parts, places, strict=True):
+        if image := (part.get("environment") or {}).get("docker_image"):
+            return str(image)
+        if present(place / "tests" / "Dockerfile"):
+            return f"{_prefix(place / 'tests', root)}Dockerfile"
+    return None
+
+
+def _separate(task: Record, environment: Record, image: str | None) -> Record:
     """Return the fields of a task whose tests run in a container of their own."""
-    image = environment.get("docker_image")
-    if not image and present(dockerfile):
-        image = f"{_prefix(dockerfile.parent, root)}Dockerfile"
     hooks, artifacts = list[Record](), list[object]()
     for part in (task.get("shared") or {}, task.get("verifier") or {}):
         hooks += part.get("collect") or ()
