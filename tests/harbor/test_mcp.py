@@ -3,7 +3,6 @@ that reads it and calls both servers."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import tomllib
 from pathlib import Path
