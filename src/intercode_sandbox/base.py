@@ -165,8 +165,9 @@ class Sandbox(ABC):
     def copy_to(
         self, path: str, target: Sandbox, is_left_out: Callable[[str, str], bool], *, limit: int
     ) -> dict[str, int]:
-        """Copy a file or a folder to the same path in another sandbox, without any program inside;
-        return the size of each file by its path, 0 for links and folders.
+        """Copy a file or a folder to the same path in another sandbox, where it replaces what is
+        there, without any program inside; return the size of each file by its path, 0 for links and
+        folders.
 
         `is_left_out` gets a path, and the part below the folder. What it names, and all below that,
         stays behind; so do links that lead out of the folder, all but files and folders, and setuid

@@ -288,6 +288,8 @@ class GuestSandbox(Sandbox):
             elif entry.type == "dir" or leads_below(top, path, entry.target or "/"):
                 others.append((path, entry.mode & _MODE, entry.target))
         arrived, room = dict[str, int](), limit
+        if top in entries and entries[top].type == "dir" and top not in left_out:
+            target._request("clear", wait=120, path=top)
         for path, pieces in zip(files, self._contents(files, limit), strict=True):
             try:
                 size = target._take(path, pieces, entries[path].mode & _MODE)

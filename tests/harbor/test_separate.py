@@ -239,6 +239,38 @@ def test_a_health_check_that_fails_is_a_fault_of_the_task(tmp_path: Path) -> Non
     assert re.match("data: .*'exit 1' failed 3 times", str(episode.error))
 
 
+def test_a_folder_among_the_artifacts_replaces_that_of_the_image(tmp_path: Path) -> None:
+    write_task(
+        tmp_path / "a",
+        f'artifacts = ["/app"]\n{SEPARATE}[environment]\nworkdir = "/app"\n',
+        tests__Dockerfile=None,
+        tests__test_dot_sh=passing('"$PWD $(echo *)" = "/app out.txt"'),
+        solution__solve_dot_sh="#!/bin/bash\nrm in.txt; mkdir sub; rmdir sub; echo 3 > out.txt\n",
+    )
+    factory = prepare(tmp_path)
+    rewards = {}
+    for action in ("rm in.txt; echo 3 > out.txt", "echo 3 > out.txt", "rm *", "rm -r /app"):
+        rewards[action] = played(factory, acting(action))["a"].reward
+    assert list(rewards.values()) == [1, 0, 0, 0]
+
+
+def test_an_agent_cannot_stand_in_for_a_service(tmp_path: Path) -> None:
+    source = '{source = "/logs/artifacts/db", service = "store"}'
+    write_task(
+        tmp_path / "a",
+        f"artifacts = [{source}]\n{SEPARATE}",
+        environment__compose_dot_yaml=COMPOSE,
+        environment__store__Dockerfile=STORE.replace("/data", "/logs/artifacts/db"),
+        environment__store__server_dot_py=SERVER.replace("/data", "/logs/artifacts/db"),
+        solution__solve_dot_sh=f'#!/bin/bash\npython3 -c "{ASKS}"\n',
+        tests__test_dot_sh=passing('"$(cat /logs/artifacts/db/asked)" = /3'),
+    )
+    factory = prepare(tmp_path)
+    planted = acting("mkdir -p /logs/artifacts/db; echo /3 > /logs/artifacts/db/asked")
+    assert played(factory, gold)["a"].reward == 1
+    assert played(factory, planted)["a"].reward == 0
+
+
 def test_a_hook_whose_folder_the_agent_removed_is_a_note(tmp_path: Path) -> None:
     write_task(
         tmp_path / "a",

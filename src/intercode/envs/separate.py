@@ -109,6 +109,7 @@ def collect(
     arrived, notes, room = list[str](), list[str](), source.limits.disk
     services = [MAIN, *(hook.service for hook in separate.hooks)]
     services += [artifact.service for artifact in separate.artifacts]
+    of_services = [artifact.source for artifact in separate.artifacts if artifact.service != MAIN]
     for service in dict.fromkeys(services):
         place = source if service == MAIN else work.service_box(service)
         try:
@@ -119,7 +120,9 @@ def collect(
                 work.end_processes()
             for artifact in separate.artifacts:
                 if artifact.service == service:
-                    sizes = _bring(artifact, place, box, ours, room)
+                    # the agent cannot stand in for a service
+                    others = of_services if service == MAIN else ()
+                    sizes = _bring(artifact, place, box, (*ours, *others), room)
                     room -= sum(sizes.values())
                     arrived += sizes
         except SandboxDied as death:

@@ -549,6 +549,15 @@ class EpisodeServer:
                     raise OSError(errno.EFBIG, "too many files, or folders nested too deep")
         return {"entries": entries}
 
+    def _op_clear(self, request: Message) -> Message:
+        """Remove all that is in a folder, if it is there."""
+        with (
+            contextlib.suppress(FileNotFoundError),
+            _folder(self._root, request["path"], os.O_RDONLY) as folder,
+        ):
+            _clear(folder)
+        return {}
+
     def _op_make(self, request: Message) -> Message:
         """Make folders with their modes, and links in place of other files. Return the paths of
         those that could not be made."""
@@ -729,6 +738,19 @@ def _make_folder(root: int, path: str) -> None:
         with _folder(root, parent) as folder, contextlib.suppress(FileExistsError):
             os.mkdir(name, dir_fd=folder)
         parent = f"{parent}/{name}"
+
+
+def _clear(folder: int) -> None:
+    for name in os.listdir(folder):
+        inside = layers.open_folder(folder, name)
+        if inside < 0:
+            os.unlink(name, dir_fd=folder)
+            continue
+        try:
+            _clear(inside)
+        finally:
+            os.close(inside)
+        os.rmdir(name, dir_fd=folder)
 
 
 def _unlink(folder: int, name: str) -> None:

@@ -57,7 +57,7 @@ def diff(
     not compared. With `names` as well, this holds only for these names in the folder.
     """
     changes = Changes()
-    now, before = _open_folder(upper, tree), _open_folder(lower, tree)
+    now, before = open_folder(upper, tree), open_folder(lower, tree)
     try:
         if now >= 0 and before >= 0:
             info = os.fstat(now)
@@ -116,14 +116,14 @@ def _compare(
     entry = describe_entry(upper, name, now, digests)
     if entry != describe_entry(lower, name, before, digests):
         changes[path] = {"kind": kind, **entry}
-    inside = _open_folder(upper, name)
+    inside = open_folder(upper, name)
     if inside < 0:
         _report_content_removed(lower, name, path, changes)
     elif path.count("/") > DEPTH:
         changes[path] = {"kind": "added", **OTHER}
         os.close(inside)
     else:
-        below = _open_folder(lower, name)
+        below = open_folder(lower, name)
         try:
             _compare_folders(inside, below, path, changes, digests, is_same)
         finally:
@@ -140,7 +140,7 @@ def _report_removed(lower: int, name: str, path: str, changes: Changes) -> None:
 
 
 def _report_content_removed(lower: int, name: str, path: str, changes: Changes) -> None:
-    below = _open_folder(lower, name)
+    below = open_folder(lower, name)
     if below >= 0:
         for child in os.listdir(below):
             _report_removed(below, child, f"{path}/{child}", changes)
@@ -158,7 +158,7 @@ def walk(folder: int, name: str, path: str) -> Iterator[tuple[str, Message]]:
     """Yield path, type, mode and target of an entry of a folder, which is called `path`, and of all
     that is below it."""
     yield path, describe_entry(folder, name, stat_entry(folder, name), None)
-    inside = _open_folder(folder, name)
+    inside = open_folder(folder, name)
     if inside >= 0:
         try:
             for child in os.listdir(inside):
@@ -281,7 +281,7 @@ def _copy_folder(
         if stat.S_ISDIR(info.st_mode):
             if path.count("/") < DEPTH:
                 os.mkdir(name, dir_fd=target)
-                inside, copied = _open_folder(source, name), _open_folder(target, name)
+                inside, copied = open_folder(source, name), open_folder(target, name)
                 try:
                     if inside >= 0 and copied >= 0:
                         _copy_folder(inside, copied, root, f"{path}{name}/", links, (), owner)
@@ -393,7 +393,7 @@ def make_whiteout(folder: int, name: str) -> None:
 
 def hide_below(folder: int, name: str) -> None:
     """Hide what the layers below contain in this folder's folder `name`, if it exists."""
-    inside = _open_folder(folder, name)
+    inside = open_folder(folder, name)
     if inside >= 0:
         os.setxattr(inside, OPAQUE, b"y")
         os.close(inside)
@@ -407,7 +407,7 @@ def stat_entry(folder: int, name: str) -> os.stat_result | None:
         return None
 
 
-def _open_folder(folder: int, name: str) -> int:
+def open_folder(folder: int, name: str) -> int:
     """Return a descriptor; -1 if this is no folder, or if the one above is -1 itself."""
     try:
         return _open(name, os.O_DIRECTORY, folder)

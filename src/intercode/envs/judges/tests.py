@@ -172,10 +172,9 @@ class TestsJudge(HiddenTests):
         layer, verifier = self.tests.layers.get(task.id), self.tests.verifiers[task.id]
         if not layer or layer.is_dir():
             return
-        if task.extra.get("unplayable") or any(map(FETCHING.search, verifier.scripts)):
-            fetch(self._spec_for(world, task, verifier, None), verifier, task, layer)
-        else:
+        if verifier.files and not any(map(FETCHING.search, verifier.scripts)):
             return
+        fetch(self._spec_for(world, task, verifier, None), verifier, task, layer)
         try:
             self.before(world, task)
         except BaseException as error:

@@ -275,10 +275,9 @@ def _separate(task: Record, environment: Record, image: str | None) -> Record:
     for part in (task, task.get("step") or {}):
         artifacts += part.get("artifacts") or ()
     fields: Record = {"verify": _IN_IMAGE} if image else {}
-    if not image or environment is not task.get("environment"):
-        fields["verify_cwd"] = environment.get("workdir")
     return {
         **fields,
+        "verify_cwd": environment.get("workdir"),
         "verify_image": image or OF_TASK,
         "verify_memory": _sizes(environment)["memory"],
         "verify_system": None,
