@@ -86,7 +86,7 @@ class Separate:
 
     @property
     def described(self) -> str:
-        """What of an agent's changes the tests do not get."""
+        """A phrase for the changes of an agent that do not reach the tests."""
         sources = ", ".join(artifact.source for artifact in self.artifacts)
         return f"anything but {sources} (the tests' image: {self.image})"
 

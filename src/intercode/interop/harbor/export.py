@@ -75,7 +75,7 @@ from functools import singledispatch
 create_shared_memory = singledispatch(print)
 """,
 }
-"""What the environments need of Gymnasium, in its place in the verifier."""
+"""A stand-in for Gymnasium in the verifier, with the names that the environments import."""
 _NOT_PORTABLE = {
     "facets": "asks a user, and there is none in Harbor",
     "lookups": "looks up documents, which costs a budget that Harbor does not have",
