@@ -147,6 +147,11 @@ class Usage:
     reasoning_tokens: int = 0
     uncounted: int = 0
 
+    @property
+    def tokens(self) -> int:
+        """The tokens sent and received."""
+        return self.prompt_tokens + self.completion_tokens
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.prompt_tokens + other.prompt_tokens,

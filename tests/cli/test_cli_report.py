@@ -4,6 +4,7 @@ episodes and transcripts."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ def guessed(runs: Path, tmp_path: Path) -> None:
 
 def test_one_run_is_looked_at_closely_also_while_it_is_written(cli: Any, tmp_path: Path) -> None:
     whole = cli("report", "guess", "--json").json
-    assert set(whole) == EVAL_KEYS | {"analysis"}
+    assert set(whole) == EVAL_KEYS | {"analysis", "data"}
     found = whole["analysis"]
     assert [row["solved"] for row in found["by_turn"]] == [0.0, 0.4]
     assert found["actions"]["all"]["errors"] == 0.4
@@ -66,13 +67,19 @@ def test_two_runs_are_compared_task_by_task(cli: Any, tmp_path: Path) -> None:
     )
     assert [flip["task"] for flip in found["gained"]] == ["first", "last", "touch"]
     shown = cli("report", "guess", "gold")
-    assert "gained (3)" in shown.out
+    assert "3 tasks solved more often by gold than by guess" in shown.out
     assert "touch: Make the empty file" in shown.out
-    assert "success % on 5 shared tasks, the second run minus the first" in shown.out
+    assert "gold minus guess: success on 5 shared tasks" in shown.out
+    assert re.search(r"guess %  gold %  difference .*\n.*\n.* 40\.0 +100\.0 +\+60\.0", shown.out)
+    assert shown.out.index(" guess ") < shown.out.index(" gold ")
+    turned = cli("report", "gold", "guess").out
+    assert "guess minus gold: success" in turned
+    assert " -60.0 " in turned
+    assert turned.index(" gold ") < turned.index(" guess ")
     three = ("report", "guess", "gold", "gold")
     assert [one["tasks"] for one in cli(*three, "--json").json["comparisons"]] == [5, 5]
     assert "gold minus" in cli(*three, "--html", "p.html").out
-    assert "success % on 5 shared tasks" in (tmp_path / "p.html").read_text()
+    assert "gold minus 1: guess: success on 5 shared tasks" in (tmp_path / "p.html").read_text()
     assert [run["run"] for run in cli("report", ".", "--json").json["runs"]] == [
         "gold",
         "guess",

@@ -154,7 +154,8 @@ def test_the_page_says_by_how_much_and_leads_to_the_episodes_that_a_figure_count
     text = page(run("first"), run("second", shift=1))
     assert '<td class="n">+0.0</td>' in text
     row = re.search(
-        r'<h2 id="gained">Gained: 20 tasks</h2>.*?<tr><th scope="row">t0</th>(.*?)</tr>',
+        r'<h2 id="flips0">20 tasks solved more often by second than by first</h2>.*?<tr>'
+        r'<th scope="row">t0</th>(.*?)</tr>',
         text,
         re.DOTALL,
     )

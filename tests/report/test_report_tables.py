@@ -10,6 +10,7 @@ from rich.console import Console
 
 from intercode.report.analysis import side_by_side
 from intercode.report.tables import comparison, details, overview, render
+from intercode.types import Usage
 
 EVIL = "\x1b[31mred\x1b]0;title\x07 \u202eeman [bold]\r"
 
@@ -21,7 +22,7 @@ def shown(whole: dict[str, Any]) -> str:
         for run in whole["runs"]:
             console.print(*render(details(run["analysis"])), sep="\n")
         if "comparison" in whole:
-            console.print(*render(comparison(whole["comparison"])), sep="\n")
+            console.print(*render(comparison(whole)), sep="\n")
     return capture.get()
 
 
@@ -49,7 +50,7 @@ def test_texts_of_episodes_do_not_steer_the_terminal() -> None:
     assert "[bold]" in text
 
 
-def test_long_names_leave_the_numbers_whole_and_the_best_run_is_first() -> None:
+def test_long_names_leave_the_numbers_whole_and_runs_in_their_order() -> None:
     episodes = [played(f"t{n}", fine(), error(), submit(), solved=n % 3 == 0) for n in range(1000)]
     names = {"agent": "an_agent_with_a_long_name", "model": "vendor/model-2026-01-01-preview"}
     runs = [
@@ -60,3 +61,20 @@ def test_long_names_leave_the_numbers_whole_and_the_best_run_is_first() -> None:
     assert "…" not in text
     assert 0 < text.index("33.4") < text.index("33.3")
     assert "30.5–36.4" in text
+    turned = shown(side_by_side(runs[::-1]))
+    assert 0 < turned.index("33.3") < turned.index("33.4")
+
+
+def test_a_column_names_the_data_where_runs_differ_in_them() -> None:
+    data = [{"data": "mine.jsonl", "data_digest": digest} for digest in ("1" * 64, "2" * 64)]
+    runs = [(CONFIG | facts, [played("t", fine(), submit())]) for facts in data]
+    assert "(22222" in shown(side_by_side(runs))
+    assert "mine.jsonl" not in shown(side_by_side(runs[:1] * 2))
+
+
+def test_tokens_of_lost_replies_count_in_every_figure() -> None:
+    turn = fine(usage=Usage(10, 2, 0.5))
+    episode = played("t", turn, submit(), solved=True, lost=Usage(100, 8, 1.0))
+    run = side_by_side([(CONFIG | {"price": [1, 2]}, [episode])])["runs"][0]
+    spent = run["analysis"]["per_solved"]
+    assert (run["tokens"], spent["tokens"], run["cost"], spent["cost"]) == (120, 120, 1.5, 1.5)

@@ -10,7 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from intercode.envs.bash.language import LANGUAGE as BASH
+from intercode.report import markup
 from intercode.report.terminal import Transcript
+from intercode.report.transcript import steps
 from intercode.types import Episode, Turn, Usage
 
 ASK = ({"role": "system", "content": "be brief"}, {"role": "user", "content": "count"})
@@ -96,6 +98,18 @@ def test_a_transcript_shows_turns_and_the_verdict(
     assert [each for each in lacks if each in text] == []
 
 
+def test_turns_that_repeat_the_turn_before_are_folded() -> None:
+    """Not folded: another output, a turn that continues another one, and full transcripts."""
+    again = [error()] * 3
+    episode = played("t1", fine(), *again, fine(seen="b\n"), fine(seen="b\n", after=0), submit())
+    text = shown(episode)
+    assert "\n  the same again in turn 3, 4\n" in text
+    assert text.count("› ") == 5
+    assert "the same" in markup.turn(steps(episode)[2], BASH)
+    for options in ({"full": True}, {"messages": True}):
+        assert shown(episode, **options).count("› ") == 7
+
+
 def test_a_turn_says_how_its_reply_ended() -> None:
     cut = Turn(
         reply="Remove it.\n```bash\nrm -",
@@ -108,7 +122,9 @@ def test_a_turn_says_how_its_reply_ended() -> None:
     refusal = Turn(reply="No.", observation="…", finish_reason="refusal")
     text = shown(played("t1", cut, refusal, fine(finish_reason="stop")))
     assert "\n  Remove it.\n  ```bash\n  rm -\n│ Your reply" in text
-    assert "  reply cut off at 200 tokens · reply in 1.23 s · 30 + 200 tokens\n" in text
+    assert (
+        "  reply cut off at 200 tokens · reply in 1.23 s · 230 tokens (200 in the reply)\n" in text
+    )
     assert "  reply ended by refusal\n" in text
     assert "stop" not in text
 

@@ -82,7 +82,7 @@ class _Progress:
                 scored, solved = self._counts.get(episode.task, (0, 0))
                 self._counts[episode.task] = (scored + 1, solved + episode.success)
             if self._model is not None:
-                self._tokens += episode.usage.prompt_tokens + episode.usage.completion_tokens
+                self._tokens += episode.usage.tokens
                 self._cost += episode.usage.cost
 
     def line(self) -> str:

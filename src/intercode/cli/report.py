@@ -49,8 +49,8 @@ def report(
     """Show results: one run in detail, or several side by side.
 
     RUN is a run folder, a folder that contains runs, ATIF trajectories (a file, or a folder), or a
-    log file of InterCode v1. Two runs are compared task by task: the second minus the first. Of
-    several, each is compared with the first.
+    log file of InterCode v1. Each run after the first is compared with the first, task by task:
+    "B minus A" for `report A B`.
     """
     from intercode.report.analysis import side_by_side
     from intercode.report.summary import lean, load_run, require_comparable, runs_in
@@ -86,7 +86,7 @@ def report(
         if len(loaded) == 1:
             show_tables(details(whole["runs"][0]["analysis"]))
         elif "comparison" in whole:
-            show_tables(comparison(whole["comparison"]))
+            show_tables(comparison(whole))
         else:
             show_tables(comparisons(whole))
     for config, episodes in figured:

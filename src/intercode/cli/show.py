@@ -238,7 +238,7 @@ def _list_episodes(rows: Sequence[Mapping[str, Any]]) -> None:
             "reward": number(row["reward"], digits=2),
             "ended": "error" if row["error"] else row["ended"] or "–",
             "turns": str(row["turns"]),
-            "tokens": str(row["tokens"]),
+            "tokens": f"{row['tokens']:,}",
             "why it failed": one_line(row["error"] or row["category"] or "–", 40),
         }
         for name, text in texts.items():
@@ -265,14 +265,15 @@ def _list_episodes(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _list_runs(runs: Sequence[RunFolder], as_json: bool) -> None:
-    from intercode.report.summary import require_names
+    from intercode.report.summary import data_name, require_names
     from intercode.report.tables import overview
     from intercode.runs.store import read_config
 
     def row(run: RunFolder) -> dict[str, Any]:
         require_names(run.path, read_config(run.path))
         _update(run)
-        return {**run.figures(), "date": run.config.get("created")}
+        facts = {"date": run.config.get("created"), "data": data_name(run.config)}
+        return {**run.figures(), **facts}
 
     rows = list(read_entries(runs, row))
     if as_json:

@@ -36,6 +36,7 @@ from intercode.report.summary import (
     Z95,
     Config,
     column,
+    data_name,
     grouped,
     groups,
     hardness_order,
@@ -78,7 +79,10 @@ _flat = chain.from_iterable
 def side_by_side(runs: Sequence[ConfigAndEpisodes]) -> Record:
     """Return the whole report: `runs`, each a summary with its `analysis`; for two runs their
     `comparison`, and for more the `comparisons` of each other run with the first."""
-    whole: Record = {"runs": [{**summary(*run), "analysis": analysis(*run)} for run in runs]}
+    whole: Record = {"runs": []}
+    for config, episodes in runs:
+        figures = {**summary(config, episodes), "data": data_name(config)}
+        whole["runs"].append({**figures, "analysis": analysis(config, episodes)})
     compared = [compare(runs[0], run) for run in runs[1:]]
     if len(compared) == 1:
         whole["comparison"] = compared[0]
@@ -236,10 +240,9 @@ def per_solved(episodes: Sequence[Episode]) -> dict[str, float | None]:
     """Return what all episodes spent, divided by the number of solved ones."""
     solved = sum(column(episodes, "success"))
     turns = list(_flat(column(episodes, "turns")))
-    usages = column(turns, "usage")
-    tokens = sum(column(usages, "prompt_tokens")) + sum(column(usages, "completion_tokens"))
+    usages = column(episodes, "usage")
     return {
-        "tokens": ratio(tokens, solved),
+        "tokens": ratio(sum(column(usages, "tokens")), solved),
         "cost": ratio(sum(column(usages, "cost")), solved),
         "seconds": ratio(sum(column(turns, "seconds")), solved),
     }

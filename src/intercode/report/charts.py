@@ -67,7 +67,12 @@ def charts(whole: Config) -> list[Chart]:
         by_k = run.get("pass_at_k", {})
         chances[name] = [(int(k), 100 * part["rate"]) for k, part in by_k.items()]
     drawn = (
-        Chart("success-by-turn", "Solved so far, % of episodes", "turn", solved),
+        Chart(
+            "success-by-turn",
+            "Solved so far, % of episodes (to the run's last turn)",
+            "turn",
+            solved,
+        ),
         Chart("errors-by-turn", "Code that failed, % of turns", "turn", errors),
         Chart("pass-at-k", "Solved by one of k attempts, % of tasks", "k", chances),
     )
@@ -135,7 +140,7 @@ def _lines(chart: Chart) -> str:
     for number, points in enumerate(chart.series.values()):
         path = [f"{x(at):.1f},{_y(value):.1f}" for at, value in points]
         drawing += f'<polyline class="{_class(number)}" points="{" ".join(path)}"/>'
-        if len(points) == 1:
-            left, top = path[0].split(",")
+        if points:  # where the run ends
+            left, top = path[-1].split(",")
             drawing += f'<circle cx="{left}" cy="{top}" r="3" class="{_class(number)}"/>'
     return drawing

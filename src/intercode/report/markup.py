@@ -94,6 +94,8 @@ def turn(
 
     facts = "".join(f'<span class="fact">{text(fact)}</span>' for fact in step.facts)
     html = f'<header><a class="number" href="#{anchor}{number}">{step.title}</a> {facts}</header>'
+    if step.same_as != number:
+        return _article(step, anchor, f'{html}<p class="quiet">the same as turn {step.same_as}</p>')
     if messages := step.messages:
         summary, content = f"{count_of(len(messages), 'new message')} to the model", ""
         for message in messages:
@@ -123,9 +125,13 @@ def turn(
         html += pre("observation", label, now.observation)
     elif now.action is not None and step.kind != "submission":
         html += '<p class="quiet">(no output)</p>'
+    return _article(step, anchor, html)
+
+
+def _article(step: ShownTurn, anchor: str, html: str) -> str:
     return (
         f'<article class="turn {step.kind}{" solved" * step.solved}" '
-        f'id="{anchor}{number}" tabindex="-1" aria-label="{step.title}">{html}</article>'
+        f'id="{anchor}{step.number}" tabindex="-1" aria-label="{step.title}">{html}</article>'
     )
 
 

@@ -72,7 +72,7 @@ class EpisodeRow(NamedTuple):
             state_of(episode),
             episode.reward,
             len(counted_turns(episode)),
-            used.prompt_tokens + used.completion_tokens,
+            used.tokens,
             used.cost,
             sum(column(episode.turns, "seconds")),
             robust,
@@ -191,7 +191,7 @@ FIGURES = (
     ),
     Figure(
         "total tokens",
-        lambda figures: str(figures["tokens"]),
+        lambda figures: f"{figures['tokens']:,}",
         "tokens",
         lambda rows, scored: sum(column(rows, "tokens")),
     ),
@@ -222,6 +222,12 @@ def figures(config: Config, rows: Sequence[EpisodeRow]) -> Summary:
     if isinstance(planned, int) and planned > values["episodes"]:
         values["planned"] = planned
     return values
+
+
+def data_name(config: Config) -> str | None:
+    """Return the name of a run's data, with the beginning of their digest."""
+    name, digest = config.get("data"), config.get("data_digest")
+    return f"{name} ({str(digest)[:6]})" if digest else name
 
 
 def find_runs(path: Path, depth: int = DEEPEST) -> Iterator[Path]:

@@ -38,14 +38,18 @@ WORDS = frozenset(
     (
         *("run", "agent", "model", "env", "data set", "turns that ask for code", "category"),
         *("tasks like", "rule", "hardness", "attack", "tries to", "result", "honest action"),
+        "data",
     )
 )
 """Columns of words; the others hold numbers."""
 EACH_TURN = 50
 """Turns up to this one have a row each in the table by turn; then come powers of two and the last
 turn."""
+LONG_WORD = 12
+"""Characters of a word, such as the name of a run, that the head of a column of numbers does not
+break."""
 FLIPS = 10
-"""The most gained tasks, and lost tasks, that the terminal lists."""
+"""The most tasks solved more often, and less often, that the terminal lists."""
 SHARES = {
     "errors": "errors %",
     "next_turn_fine": "fine right after an error %",
@@ -72,11 +76,10 @@ class Section(NamedTuple):
 
 def overview(summaries: Sequence[Summary]) -> Iterator[Section]:
     """Yield what `eval` prints: success, pass@k with several epochs, and success by hardness. Runs
-    of several environments have a table for each of them."""
+    of several environments have a table for each of them. Runs are in the order given."""
     pairs = zip(summaries, labels(summaries), strict=True)
     by_env = grouped(pairs, lambda run: str(run[0]["env"]))
     for env, runs in by_env.items():
-        runs.sort(key=lambda run: -(run[0]["success_rate"] or 0))  # the best first
         rows = overview_rows(runs, named=len(summaries) > 1)
         yield Section(env if len(by_env) > 1 else "", rows)
     if len(summaries) == 1 and (by_k := summaries[0].get("pass_at_k")):
@@ -162,15 +165,12 @@ def details(analysis: Config) -> Iterator[Section]:
         yield Section("why episodes failed", failures)
 
 
-def comparison(compared: Config | None) -> Iterator[Section]:
+def comparison(whole: Config) -> Iterator[Section]:
     """Yield the comparison of two runs: all tasks, by hardness, and the first tasks that one run
     solved more often."""
-    yield from differences(compared)
-    if compared is None:
-        return
-    for name in ("gained", "lost"):
-        flips = compared[name]
-        yield Section(f"{name} ({len(flips)})")
+    yield from comparisons(whole)
+    for title, flips in changed_tasks(whole).items():
+        yield Section(title)
         for flip in flips[:FLIPS]:
             task = flip["task"]
             if {flip["a"], flip["b"]} != {0, 1}:
@@ -180,18 +180,31 @@ def comparison(compared: Config | None) -> Iterator[Section]:
             yield Section(f"  and {len(flips) - FLIPS} more: --json and --html list them all")
 
 
-def comparisons(whole: Config) -> Iterator[Section]:
-    """Yield the differences between each other run and the first."""
-    first, *names = labels(whole["runs"])
-    for name, compared in zip(names, whole["comparisons"], strict=True):
-        yield Section(f"{name} minus {first}")
-        yield from differences(compared)
-
-
-def differences(compared: Config | None) -> Iterator[Section]:
-    """Yield the difference between two runs on all tasks and by hardness."""
+def changed_tasks(whole: Config) -> dict[str, Sequence[Config]]:
+    """Return the tasks that each of two runs solved more often than the other, by a title that
+    names the runs."""
+    first, second = labels(whole["runs"])
+    compared = whole["comparison"]
     if compared is None:
-        yield Section("the runs have no task in common, so they are not compared")
+        return {}
+    gained, lost = compared["gained"], compared["lost"]
+    return {
+        f"{count_of(len(gained), 'task')} solved more often by {second} than by {first}": gained,
+        f"{count_of(len(lost), 'task')} solved less often by {second} than by {first}": lost,
+    }
+
+
+def comparisons(whole: Config) -> Iterator[Section]:
+    """Yield the differences between each other run and the first, on all tasks and by hardness."""
+    first, *names = labels(whole["runs"])
+    compared = whole.get("comparisons", [whole.get("comparison")])
+    for name, difference in zip(names, compared, strict=False):
+        yield from _difference(first, name, difference)
+
+
+def _difference(first: str, second: str, compared: Config | None) -> Iterator[Section]:
+    if compared is None:
+        yield Section(f"{second} and {first} have no task in common, so they are not compared")
         return
     rows = []
     for label, part in {"all": compared, **compared["by_hardness"]}.items():
@@ -201,15 +214,15 @@ def differences(compared: Config | None) -> Iterator[Section]:
             {
                 "hardness": label,
                 "tasks": str(part["tasks"]),
-                "first": number(part["rate_a"], 100),
-                "second": number(part["rate_b"], 100),
-                "change": f"{100 * part['difference']:+.1f}",
+                f"{first} %": number(part["rate_a"], 100),
+                f"{second} %": number(part["rate_b"], 100),
+                "difference": f"{100 * part['difference']:+.1f}",
                 "95 %": f"{100 * low:+.1f} to {100 * high:+.1f}",
                 "p": p_value.replace("-", "\N{MINUS SIGN}"),
             }
         )
     shared = count_of(compared["tasks"], "shared task")
-    yield Section(f"success % on {shared}, the second run minus the first", rows)
+    yield Section(f"{second} minus {first}: success on {shared}", rows)
     if compared["unpaired"]:
         yield Section(f"{compared['unpaired']} tasks are in one of the runs only, and are left out")
 
@@ -218,9 +231,10 @@ def differences(compared: Config | None) -> Iterator[Section]:
 
 
 def overview_rows(runs: Sequence[tuple[Summary, str]], *, named: bool) -> list[Row]:
-    """Return a row for each run, without columns that are empty in all rows; `named`: with names of
-    the runs."""
+    """Return a row for each run, without columns that are empty in all rows, and with `data` only
+    where runs differ in them; `named`: with names of the runs."""
     rows = []
+    data = {row.get("data") for row, _ in runs}
     for row, label in runs:
         rows.append(
             {
@@ -229,6 +243,7 @@ def overview_rows(runs: Sequence[tuple[Summary, str]], *, named: bool) -> list[R
                 "agent": str(row["agent"]),
                 "model": str(row["model"] or "–"),
                 "env": str(row["env"] or "–"),
+                "data": str(row["data"]) if len(data) > 1 else "–",
                 "reward": str(row["reward"] or "its own"),
                 **figure_cells(row),
             }
@@ -348,8 +363,9 @@ def table(rows: Sequence[Row]) -> Table:
             longest = max(map(len, " ".join([name, *texts]).split()), default=0)
             drawn.add_column(head, min_width=min(6, longest), overflow="fold")
         else:
-            cells = [*name.split(), *texts]  # only the head may be wrapped
-            drawn.add_column(head, justify="right", min_width=max(map(len, cells)))
+            words = [word[:LONG_WORD] for word in name.split()]  # only the head may be wrapped
+            width = max(map(len, [*words, *texts]))
+            drawn.add_column(head, justify="right", min_width=width, overflow="fold")
     for row in rows:
         # not str: brackets in a name are not markup
         drawn.add_row(*map(Text, map(visible, row.values())))

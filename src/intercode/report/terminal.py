@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
@@ -79,7 +80,8 @@ class Transcript:
         yield Text.assemble(mark, (title, "bold"))
         yield self._text("  ", episode.query)
         tells_messages = not self.messages
-        for step in steps(episode):
+        for _, same in groupby(steps(episode), self._shown_as):
+            step, *repeats = same
             title = f"\n{step.title}"
             if (after := step.turn.after) is not None:
                 origin = f"turn {after + 1}" if after >= 0 else "the beginning"
@@ -90,6 +92,9 @@ class Transcript:
                 count = count_of(len(step.messages), "message")
                 yield Text(f"  {count} to the model; --messages prints them", "dim")
             yield from self._turn(step)
+            if repeats:
+                numbers = ", ".join(str(step.number) for step in repeats)
+                yield Text(f"  the same again in turn {numbers}", "dim")
         yield Text.assemble("\n", mark, (f" {visible(result.headline)}", "bold"))
         for note in result.notes:
             yield self._text("  ", note)
@@ -102,6 +107,10 @@ class Transcript:
                 yield Text(f"\n  {name}", "bold")
                 yield _behind("  › ", "    ", self._code(source or "(none)"))
         yield Text()
+
+    def _shown_as(self, step: ShownTurn) -> int:
+        """Return the number of the turn with which a turn is printed."""
+        return step.number if self.full or self.messages else step.same_as
 
     def _turn(self, step: ShownTurn) -> Iterator[Text]:
         turn = step.turn

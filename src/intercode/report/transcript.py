@@ -66,6 +66,8 @@ class ShownTurn(NamedTuple):
     solved: bool = False
     chapter: str = ""
     """The heading of the round that begins with this turn, before its title."""
+    same_as: int = 0
+    """The number of the turn that this turn and all between them repeat; its own if it is new."""
 
     @property
     def title(self) -> str:
@@ -125,9 +127,7 @@ class ShownTurn(NamedTuple):
             f"score {turn.score or 0:.2f}": turn.score is not None,
             f"{turn.seconds:.2f} s": turn.acted and turn.seconds,
             f"reply in {turn.reply_seconds or 0:.2f} s": turn.reply_seconds is not None,
-            f"{used.prompt_tokens:,} + {used.completion_tokens:,} tokens": (
-                used.prompt_tokens + used.completion_tokens
-            ),
+            f"{used.tokens:,} tokens ({used.completion_tokens:,} in the reply)": used.tokens,
             "the server did not count its tokens": used.uncounted,
             f"${used.cost:.4f}": used.cost,
             f"{turn.left_out} messages did not fit into the context": turn.left_out,
@@ -158,13 +158,19 @@ def steps(episode: Episode) -> list[ShownTurn]:
     chapters = [f"Round {row['round']}, reward {row['reward']:.3g}: " for row in rounds]
     if rounds:
         chapters.append(f"Round {len(rounds) + 1}, not ended: ")
-    begins = True
+    begins, before = True, None
     for turn, repeated in zip(episode.turns, kept_messages(episode.turns), strict=True):
         solved = episode.success and turn.score in (None, episode.reward)
         chapter = ""
         if begins and chapters:
             chapter = chapters.pop(0)
-        shown.append(ShownTurn(len(shown) + 1, turn, repeated, solved, chapter))
+        number = same_as = len(shown) + 1
+        replied = turn.thought, turn.reply, reasoning_of(turn)
+        now = (*replied, turn.action, turn.observation, turn.exit_code, turn.score)
+        if now == before and turn.after is None and not chapter:
+            same_as = shown[-1].same_as
+        shown.append(ShownTurn(number, turn, repeated, solved, chapter, same_as))
+        before = now if turn.acted else None
         begins = is_submission(turn) and turn.score is not None
     return shown
 

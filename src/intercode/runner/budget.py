@@ -28,7 +28,7 @@ class Budget:
 
     def spent(self, used: Usage, elapsed: float) -> str | None:
         """Return the name of the first limit that is reached, or None."""
-        if self.tokens is not None and used.prompt_tokens + used.completion_tokens >= self.tokens:
+        if self.tokens is not None and used.tokens >= self.tokens:
             return "tokens"
         if self.cost is not None and used.cost >= self.cost:
             return "cost"

@@ -51,8 +51,7 @@ def episode_row(config: Config, episode: Episode) -> Row:
 
 def _cost(config: Config, usage: Usage) -> float | None:
     """Return the cost; None if the price of the tokens is not known."""
-    tokens = usage.prompt_tokens + usage.completion_tokens
-    return usage.cost if usage.cost or config.get("price") or not tokens else None
+    return usage.cost if usage.cost or config.get("price") or not usage.tokens else None
 
 
 def labels(config: Config, episode: Episode) -> Row:

@@ -63,15 +63,10 @@ class _Page:
         self.transcripts = self._write_transcripts()
 
     def write(self) -> str:
-        runs, flips, differences = self.whole["runs"], {}, None
-        if "comparisons" in self.whole:
-            differences = list(tables.comparisons(self.whole))
-        elif "comparison" in self.whole:
-            compared = self.whole["comparison"]
-            differences = list(tables.differences(compared))
-            if compared:
-                for name in ("gained", "lost"):
-                    flips[name] = self._tasks([flip["task"] for flip in compared[name]])
+        runs, flips, differences = self.whole["runs"], {}, list(tables.comparisons(self.whole))
+        if "comparison" in self.whole:
+            for title, tasks in tables.changed_tasks(self.whole).items():
+                flips[title] = self._tasks([flip["task"] for flip in tasks])
         excluded = []
         for name, run in zip(self.names, runs, strict=True):
             if run.get("excluded"):

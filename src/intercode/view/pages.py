@@ -335,7 +335,7 @@ def _compared_figures(
 ) -> list[dict[str, str]]:
     """Return the figures of each run, and how many tasks it solved more or less often than the
     first run."""
-    rows, counts = [], dict[str, int]()
+    rows, counts, first_name = [], dict[str, int](), runs[0].name
     for run, by_task in zip(runs, results, strict=True):
         changes = []
         for task in by_task:
@@ -343,7 +343,11 @@ def _compared_figures(
             if first is not None and share is not None:
                 changes.append(share - first)
         gained, lost = sum(by > 0 for by in changes), sum(by < 0 for by in changes)
-        counts = {"shared tasks": len(changes), "tasks gained": gained, "tasks lost": lost}
+        counts = {
+            "shared tasks": len(changes),
+            f"more often than {first_name}": gained,
+            f"less often than {first_name}": lost,
+        }
         row = {"run": run.name, **figure_cells(run.figures())}
         if run is runs[0]:
             row |= dict.fromkeys(counts, "–")

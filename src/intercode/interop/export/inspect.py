@@ -32,7 +32,7 @@ def sample_of(config: Config, episode: Episode) -> Row:
     counts: dict[str, float] = {
         "input_tokens": usage.prompt_tokens,
         "output_tokens": usage.completion_tokens,
-        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        "total_tokens": usage.tokens,
     }
     if usage.reasoning_tokens:
         counts["reasoning_tokens"] = usage.reasoning_tokens
