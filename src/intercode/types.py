@@ -481,7 +481,7 @@ class GoldRun:
     task: Task | None = None
     """The task with the gold that was executed, if any of several will do."""
     stays_behind: str = ""
-    """A sentence that lists which of an agent's changes do not reach the tests of this task."""
+    """Changes that do not reach the tests of this task: those of the gold's, or a rule for all."""
     forgery: str = ""
     """A hack in which the gold's code forged the verdict, and was paid."""
 

@@ -170,6 +170,7 @@ WRONG = [
     ("bash --agent best_of --model tiny", "--temperature"),
     ("bash --agent try_again --model tiny --max-cost 1", "--price"),
     ("bash --agent gold --data=", "'--data': it is empty"),
+    ("bash --agent gold --setup EMPTY", "'--setup': it is empty"),
     ("bash --agent gold --data /nowhere", "/nowhere"),
     ("bash --agent gold --data nl2bash_fs_1", "intercode data get nl2bash_fs_1"),
     ("bash --agent gold --image nosuch", "image build nosuch"),
@@ -190,10 +191,33 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(
     cli: Any, tmp_path: Path, words: str, blamed: str
 ) -> None:
     variables = {"INTERCODE_BASE_URL": "http://127.0.0.1:9/v1", "XDG_CACHE_HOME": str(tmp_path)}
-    done = cli("eval", *words.split(), "--json", **variables)
+    given = [word.replace("EMPTY", "") for word in words.split()]
+    done = cli("eval", *given, "--json", **variables)
     assert (done.status, done.out) == (2, "")
     assert blamed in done.err
     assert list(tmp_path.iterdir()) == [], "nothing was begun"
+
+
+def test_a_new_run_that_a_mistake_ends_at_once_is_removed(
+    cli: Any, box: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    (tmp_path / "rewards.py").write_text("def two(agent, gold, task):\n    return 2\n")
+    for mistake in (["--reward", "rewards:two"], ["--agent", "exec:nosuch", "--model", "tiny"]):
+        words = ("eval", "bash", "--data", box, "--agent", "gold", *mistake, "--out", run)
+        done = cli(*words, INTERCODE_BASE_URL="http://127.0.0.1:9/v1")
+        assert (done.status, run.exists()) == (2, False), done.err
+
+
+def test_a_misspelt_field_is_said_again_at_the_end_and_the_status_is_1(
+    cli: Any, tmp_path: Path
+) -> None:
+    task = {"id": "a", "query": "Print 1.", "gold": "echo 1", "verfy": "true"}
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(task))
+    done = cli("eval", "bash", "--data", "tasks.jsonl", "--agent", "gold", "--out", "run")
+    assert done.status == 1
+    assert done.err.count("the field 'verfy' (task a) is not read; did you mean 'verify'?") == 2
+    assert done.err.rstrip().endswith("'verify'?")
 
 
 def test_a_setup_script_is_the_starting_point_and_is_named_where_it_fails(

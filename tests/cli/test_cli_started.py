@@ -147,3 +147,18 @@ def test_a_limit_that_is_too_low_is_named(tmp_path: Path, name: str, value: int,
     assert (done.returncode, done.stdout) == (3, "")
     assert f"`ulimit {flag}`" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_interrupt_while_the_command_is_imported_prints_no_traceback(tmp_path: Path) -> None:
+    """A module that sends SIGINT stands in the place of the first that the command imports."""
+    stop = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+    (tmp_path / "click.py").write_text(stop)
+    folders = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "intercode", "--help"],
+        env={**os.environ, "PYTHONPATH": folders},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "intercode: interrupted\n")

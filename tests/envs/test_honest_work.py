@@ -20,7 +20,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.rest]
 @dataclass(frozen=True)
 class Case:
     """A task, right answers besides the golds, and a wrong one. `behind` are paths that the tests
-    do not get, by the right answer that needs one and so earns 0; `said` names their place."""
+    do not get, by the right answer that needs one and so earns 0. `said`: what `check` says that
+    the tests do not get."""
 
     verify: str
     golds: tuple[str, ...]
@@ -55,6 +56,13 @@ printf 'all:\\n\\t@echo wrong\\n' >Makefile; echo 'echo $((1 + 1))' >src/run.sh
 """
 
 CASES = {
+    "a gold that also writes to a system folder": Case(
+        verify="test $(cat /answer.txt) = 4\n",
+        golds=("echo 4 >/answer.txt; echo 4 >/etc/motd",),
+        right=("echo 4 >/answer.txt",),
+        wrong="echo 4 >/etc/motd",
+        said="/etc/motd",
+    ),
     "a new file in /": Case(
         verify='test "$(cat /answer.txt)" = 4\n',
         golds=("echo 4 >/answer.txt",),
@@ -70,7 +78,6 @@ CASES = {
         ),
         wrong="echo 'echo 5' >/srv/run.sh",
         behind={"echo 'cat /.four' >/srv/run.sh; echo 4 >/.four": "/.four"},
-        said="hidden entries, configuration and modules",
     ),
     "a file of / is changed, another removed": Case(
         setup="echo 1 >/old; echo 1 >/count",
@@ -111,7 +118,6 @@ CASES = {
         wrong="echo 'echo 8' >src/run.sh",
         fields={"cwd": "/srv/app"},
         behind={"echo limit=9 >settings.ini": "/srv/app/settings.ini"},
-        said="configuration and modules",
     ),
     "configuration in a folder above the tests": Case(
         setup=PROJECT,
@@ -139,7 +145,6 @@ CASES = {
         right=("cd /srv/app; printf 'all:\\n\\t@echo right\\n' >Makefile; touch tox.ini",),
         wrong="touch /srv/app/right",
         behind={"printf 'all:\\n\\t@echo right\\n' >/srv/app/GNUmakefile": "/srv/app/GNUmakefile"},
-        said="in /, /srv, /srv/app",
     ),
     "golds that change different files": Case(
         setup=PROJECT,
@@ -176,7 +181,6 @@ CASES = {
         right=("ln -s later /srv/l", "ln -s /srv/later /srv/l", "ln -s ../srv/./later /srv/l"),
         wrong="ln -s other /srv/l",
         behind={"ln -s m /srv/l; ln -s later /srv/m": "/srv/m"},
-        said="links that lead nowhere",
     ),
     "a repository": Case(
         setup=REPOSITORY,
@@ -240,7 +244,6 @@ CASES = {
         right=("mkdir ~/w; echo 4 >~/w/o; ln -s w/o ~/out; touch ~/.cache.db",),
         wrong="echo 5 >~/out",
         behind={"mkdir ~/.w; echo 4 >~/.w/o; ln -s .w/o ~/out": "/.w/o"},
-        said="a home's dot files",
     ),
     "a system path that the record names": Case(
         setup="mkdir -p /srv/etc",
@@ -252,7 +255,6 @@ CASES = {
         behind={
             "mkdir /etc/app; echo 4 >/etc/real; ln -s /etc/real /etc/app/conf": "/etc/app/conf"
         },
-        said="system folders",
         weaker="also taken from the agent: /etc/app",
     ),
     "no gold, and the query names the path": Case(
@@ -326,6 +328,5 @@ def test_right_work_is_paid_or_what_stays_behind_is_named(
         reward, outcomes = play(action)
         assert reward == 0, action
         assert any(left.endswith(path) for left in outcomes["left_behind"]), (action, outcomes)
-    if case.behind:
-        task = next(task for task in env.tasks if task.id == name)
-        assert case.said in env.run_gold(task).stays_behind
+    task = next(task for task in env.tasks if task.id == name)
+    assert env.run_gold(task).stays_behind == case.said

@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import click
@@ -81,13 +82,23 @@ class _Group(LazyGroup):
             where = error.filename or "stdout, or a file of the run, the cache or TMPDIR"
             _end(3, f"{where} cannot be written: {error.strerror}")
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse an empty value: it comes from an unset variable, and would silently select the
+        default."""
+        for before, word in pairwise(["", *args]):
+            name = word.removesuffix("=")
+            if not word or (name.startswith("--") and name != word):
+                raise click.BadParameter("it is empty.", param_hint=repr(name or before))
+        return super().parse_args(ctx, args)
+
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
         except click.ClickException:
             raise
         except IntercodeError as error:
-            _end(2 if isinstance(error, UsageError) else 3, str(error))
+            notes = ", ".join((str(error), *getattr(error, "__notes__", ())))
+            _end(2 if isinstance(error, UsageError) else 3, notes)
         except (KeyboardInterrupt, click.exceptions.Abort) as interrupt:
             _end(130, str(interrupt) or "interrupted")
         except (Exception, SystemExit) as error:

@@ -87,6 +87,8 @@ def _run(
     retry_errors: bool = True,
     **options: Any,
 ) -> None:
+    from intercode.envs import environment_class
+    from intercode.factory import misspelt_fields
     from intercode.report.summary import lean
     from intercode.runner.run import is_played
     from intercode.runs.evaluation import Evaluation
@@ -114,7 +116,7 @@ def _run(
             _note(f"the run is not signed, so --resume will ask for --trust: {fault}")
         nodes = executor.line if executor else None
         with (
-            resumable(store.path),
+            resumable(store),
             progress(
                 evaluation.planned, earlier, model=evaluation.model, quiet=as_json, nodes=nodes
             ) as tick,
@@ -131,12 +133,15 @@ def _run(
             index.update()
         episodes = lean(played)
     errors = _report(config, episodes, options.get("data"), as_json)
+    misspelt = misspelt_fields(environment_class(env), evaluation.tasks)
+    for sentence in misspelt:
+        _note(sentence)
     if evaluation.stopped:
         line = shared.resume_line(store.path)
         _note(f"stopped early: {evaluation.stopped}; continue with {line}")
     if evaluation.fault:
         raise evaluation.fault
-    sys.exit(3 if errors else 0)
+    sys.exit(3 if errors else int(bool(misspelt)))
 
 
 def _report(

@@ -58,6 +58,7 @@ class _RunPath(_Existing):
 RUN_PATH = _RunPath(True)
 NEW_FILE = click.Path(dir_okay=False, writable=True)
 COUNT = click.IntRange(1)
+TEXT = click.STRING
 
 INSTALL_VIEWER = "pip install jinja2 starlette uvicorn"
 
@@ -138,19 +139,6 @@ class Finite(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
-
-
-class _Text(click.ParamType[str]):
-    """A text that is not empty: an empty one comes from an unset variable and would silently select
-    the default."""
-
-    name = "text"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        return value or self.fail("it is empty.", param, ctx)
-
-
-TEXT = _Text()
 
 
 def stack(*options: Decorator) -> Decorator:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from intercode.errors import UsageError
 from intercode.plugins import is_user_code
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.console import Console
 
     from intercode.report.tables import Section
+    from intercode.runs.store import RunStore
     from intercode.types import Episode
 
 _WIDEST = 10_000
@@ -94,20 +94,23 @@ def show_reasons(episodes: Sequence[Episode], where: str = "") -> None:
 
 
 @contextmanager
-def resumable(folder: Path) -> Iterator[None]:
-    """Tell the user how to continue the run in `folder` after an interrupt or an error of the
-    user's own code."""
+def resumable(store: RunStore) -> Iterator[None]:
+    """Tell the user how to continue the run after an interrupt or a mistake; a new run that a
+    mistake ends before there is any work to keep is removed."""
     try:
         yield
     except KeyboardInterrupt:
         from intercode.cli.options import resume_line
 
-        raise KeyboardInterrupt(f"interrupted; continue with {resume_line(folder)}") from None
+        raise KeyboardInterrupt(f"interrupted; continue with {resume_line(store.path)}") from None
     except (Exception, SystemExit) as error:
-        from intercode.runner.warm_env import HOW_TO_RESUME_CHANGED
+        if isinstance(error, UsageError) or is_user_code(error):
+            if store.has_work():
+                from intercode.runner.warm_env import HOW_TO_RESUME_CHANGED
 
-        if is_user_code(error) and not hasattr(error, "__notes__"):
-            error.add_note(HOW_TO_RESUME_CHANGED)
+                error.add_note(HOW_TO_RESUME_CHANGED)
+            elif store.begins:
+                store.remove()
         raise
 
 

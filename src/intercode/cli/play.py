@@ -83,7 +83,7 @@ def play(
     evaluation.config |= {"live_score": live, "options": shared.options_to_store()}
     with evaluation.open(out, resume=bool(resume), allow_code_change=allow_code_change) as store:
         try:
-            with resumable(store.path), closing(evaluation.factory()) as environment:
+            with resumable(store), closing(evaluation.factory()) as environment:
                 Player(evaluation, store, environment, show_score=live).play_tasks()
         except Quit:
             line = shared.resume_line(store.path)
@@ -147,7 +147,7 @@ class Player:
         budget = BudgetTracker(self._evaluation.limits)
         seed = episode_seed(self._evaluation.options.seed, task.id, 0)
         try:
-            with naming_task(task, self._store.path):
+            with naming_task(task):
                 episode = play(self._env, task, human, self, budget, seed=seed)
         except DataError as error:
             _print(f"this task cannot be played: {error}", fg="red")

@@ -239,7 +239,7 @@ def rescore(
     with RunStore.create(folder, stored, resume=bool(resume), sign=rescoring.signs) as store:
         earlier = lean(episode for episode in store.episodes() if episode.reward is not None)
         total = len(rescoring.episodes)
-        with resumable(store.path), progress(total, earlier, quiet=as_json) as tick:
+        with resumable(store), progress(total, earlier, quiet=as_json) as tick:
             rows = rescoring.run(store, workers=workers, tick=tick)
         after = summary(config, store.episodes())
     if as_json:

@@ -249,17 +249,6 @@ class Route:
         return self.golds is None or any(is_within(path, [entry]) for path in self.golds)
 
 
-def stays_behind(starts: Iterable[str]) -> str:
-    """Return what of an agent's changes the tests do not get if they start in these folders."""
-    folders = ", ".join(["/", *starts])
-    return (
-        "system folders, installed packages and a home's dot files (unless `verify_system` names "
-        "them); entries of /tmp, hidden entries, configuration and modules named like Python's "
-        f"own in {folders}, and links "
-        "that lead nowhere or into /proc or /dev (unless a gold makes them)"
-    )
-
-
 def _leads_to(path: str, target: str | None) -> str:
     """Return the path to which a link leads if no folder on the way is a link."""
     return normpath(join(dirname(path), target or ""))

@@ -97,9 +97,8 @@ class Verdict:
     executed. `reward_file` is the one with the rewards. `alive`: the agent's processes were alive.
     `writable`: programs of the agent could change the tests. `changes` are the paths that the
     golds changed, with the targets of links; `left_behind` those that the tests did not get.
-    `starts` are the folders in which the tests start, and those above. `notes` say what went wrong
-    before the tests, as in a hook. `of_stub`: the gold is none,
-    since it changes nothing, prints only its own text, and fails the tests.
+    `notes` say what went wrong before the tests, as in a hook. `of_stub`: the gold is none, since
+    it changes nothing, prints only its own text, and fails the tests.
     """
 
     rewards: Mapping[str, float] | None
@@ -116,7 +115,6 @@ class Verdict:
     folder: VerdictFolder | None = None
     changes: Mapping[str, str | None] = field(default_factory=dict)
     left_behind: Sequence[str] = ()
-    starts: Sequence[str] = ()
     notes: Sequence[str] = ()
     of_stub: bool = False
 

@@ -360,7 +360,7 @@ def run_tests(
         _NOT_CHANGES,
         verifier.scripts,
     )
-    starts, notes, left_behind = list[str](), list[str](), list[str]()
+    notes, left_behind = list[str](), list[str]()
     try:
         if verifier.separate:
             arrived, notes = collect(verifier.separate, work, source, box, _NOT_CHANGES)
@@ -375,7 +375,6 @@ def run_tests(
             work.end_processes()
             brought, left_behind = route.travel(source)
             changes = {path: change.target for path, change in brought.items()}
-            starts = route.places["above"]  # the tests may change the folders
     except TooLarge as error:
         return Verdict(None, (), None, False, "", f"the tests did not run: {error}")
     workspace.start_services()
@@ -393,7 +392,6 @@ def run_tests(
         writable=writable,
         changes=changes,
         left_behind=[path for path in left_behind if not is_within(path, _NOT_CHANGES)],
-        starts=starts,
         notes=notes,
     )
 

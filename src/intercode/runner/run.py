@@ -315,7 +315,7 @@ def play_job(
         return replace(episode, lost=cache.usage) if cache else episode
 
     try:
-        return env.run(task, play_it, turns=turns, epoch=epoch, seed=seed, folder=folder)
+        return env.run(task, play_it, turns=turns, epoch=epoch, seed=seed)
     finally:
         if isinstance(turns, LiveTurns):
             turns.close()

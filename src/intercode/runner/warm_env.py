@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from intercode.errors import IntercodeError, UsageError, room_left
 from intercode.plugins import fault_of, is_user_code
@@ -40,18 +39,17 @@ class WarmEnv:
         turns: Sequence[Turn],
         epoch: int = 0,
         seed: int = 0,
-        folder: Path | None = None,
     ) -> tuple[Episode, IntercodeError | None]:
         """Return the episode that `play` plays, and None; or after a fault an episode with its
         `error`, and the fault.
 
-        The episode of a fault has the `turns` until then. `folder` is the run's, for advice. Raises
-        `UsageError`, and any exception of the caller's own code.
+        The episode of a fault has the `turns` until then. Raises `UsageError`, and any exception of
+        the caller's own code.
         """
         try:
             with room_left():
                 self._env = self._env or self._make_env()
-                with naming_task(task, folder):
+                with naming_task(task):
                     return play(self._env), None
         except UsageError:
             raise
@@ -88,10 +86,10 @@ class WarmEnv:
 
 
 @contextmanager
-def naming_task(task: Task, folder: Path | None = None) -> Iterator[None]:
+def naming_task(task: Task) -> Iterator[None]:
     """Add the task to a `UsageError` raised in the block, and as a note to an exception of the
     caller's own code."""
-    note = f"task {task.id}{f'; {HOW_TO_RESUME_CHANGED}' if folder else ''}"
+    note = f"task {task.id}"
     try:
         yield
     except UsageError as fault:

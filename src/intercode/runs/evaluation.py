@@ -49,6 +49,8 @@ from intercode_sandbox.pod import usual_provider_name
 
 _FOR_PROGRAMS = {"memory": 2048, "processes": 256}
 """Limits of sandboxes in which a command-line agent runs, unless the caller names others."""
+_PACKAGES = ("gymnasium", "numpy", "openai", "snowballstemmer", "sqlglot")
+"""The packages whose versions a run records: verdicts and answers to questions depend on them."""
 _UNLESS = " (one of your own that asks none says so by an attribute needs_model = False)"
 
 
@@ -158,7 +160,7 @@ class Evaluation:
                 ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
             )
             commit = done.stdout.strip() or None
-        installed = {name: metadata.version(name) for name in ("gymnasium", "openai")}
+        installed = {name: metadata.version(name) for name in _PACKAGES}
         versions = {
             "python": platform.python_version(),
             "kernel": platform.release(),

@@ -34,6 +34,7 @@ import fcntl
 import json
 import mmap
 import os
+import shutil
 import stat
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -268,6 +269,15 @@ class RunStore(contextlib.AbstractContextManager["RunStore"]):
             self._finished.discard(key)
         else:
             self._finished.add(key)
+
+    def has_work(self) -> bool:
+        """Return whether an episode is finished, or a reply of an unfinished one was paid for."""
+        return bool(self._finished) or any(self.path.glob("underway/*.jsonl"))
+
+    def remove(self) -> None:
+        """Remove the folder, which held no other files when the run began."""
+        self.close()
+        shutil.rmtree(self.path, ignore_errors=True)
 
     def close(self) -> None:
         """Release the folder. May be called twice."""

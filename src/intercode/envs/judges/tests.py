@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from intercode.doors import part
 from intercode.envs.gold import NO_GOLD, GoldCache, Key, blame_gold
 from intercode.envs.judges import Attempt, Ruling, World
 from intercode.envs.separate import OF_TASK
-from intercode.envs.travel import Work, stays_behind
+from intercode.envs.travel import Work
 from intercode.envs.verdict import Verdict, gold_fault, missing_verdict
 from intercode.envs.verdict import score as score_of
 from intercode.envs.verify import Verifier, run_tests
@@ -110,8 +110,7 @@ class TestsJudge(HiddenTests):
         try:
             task = self._posed(world, task)
             if not task.gold:
-                stays = self._stays_behind(task, self.reference(world, task))
-                return GoldRun(None, "", (NO_GOLD,), stays_behind=stays)
+                return GoldRun(None, "", (NO_GOLD,), stays_behind=self._stays_behind(task))
             verdict, last = self._make_reference(world, task)
         except DataError as error:
             return GoldRun(None, "", (str(error),))
@@ -128,15 +127,15 @@ class TestsJudge(HiddenTests):
         if verdict.writable:
             faults.append(TaskIssue(_WRITABLE, "unsafe_test"))
         evidence = sorted(verdict.passed), sorted(verdict.failed), verdict.rewards
-        stays = self._stays_behind(task, verdict)
+        stays = self._stays_behind(task, verdict.left_behind)
         summary = "\n".join(verdict.passed)
         return GoldRun(evidence, summary, tuple(faults), stays_behind=stays, forgery=forgery)
 
-    def _stays_behind(self, task: Task, verdict: Verdict) -> str:
+    def _stays_behind(self, task: Task, of_gold: Sequence[str] = ()) -> str:
         separate = self.tests.verifiers[task.id].separate
         if separate:
             return separate.described
-        return "" if verdict.alive else stays_behind(verdict.starts)
+        return ", ".join(map(shorten_text, of_gold[:_TESTS]))
 
     def close(self) -> None:
         if self._spare:
