@@ -137,11 +137,22 @@ def code_options(options: Options) -> dict[str, Any]:
     }
 
 
+_LONGEST_NAME = 40
+
+
 def split_agent(name: str) -> tuple[str, str]:
     """Return the name that `--agent NAME=exec:COMMAND` gives to a program, or "", and the rest."""
     label, equals, rest = name.partition("=")
     is_named = equals and rest.startswith("exec:") and re.fullmatch(r"[\w.+-]+", label)
     return (label, rest) if is_named else ("", name)
+
+
+def agent_name(agent: str) -> str:
+    """Return the name of an agent in tables: the user's own for a program, or its text without
+    folders, and without the options of a command."""
+    label, rest = split_agent(agent)
+    words = re.split(r"\s+(?=-|\S*\{)", rest)[0]
+    return label or re.sub(r"[^\s:]*/", "", words)[:_LONGEST_NAME]
 
 
 def _gold_fields(text: str) -> list[str]:

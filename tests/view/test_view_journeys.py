@@ -143,10 +143,14 @@ def test_the_runs_are_not_cut_and_words_do_not_break(tab: Tab, tmp_path: Path) -
     wrong = episode("a", turn, outcomes={"failed": ["files"], "paths": paths})
     facts = {"model": "vendor/Model-135M-Instruct", "data": "intercode-starter-bash"}
     make_run(tmp_path / "demo" / "bash-tree_search", [wrong], **facts)
+    command = "exec:/opt/bin/claude -p {query} --output-format stream-json --max-turns 40"
+    make_run(tmp_path / "program", [wrong], **facts, agent=command)
     with viewer(tmp_path) as address:
-        tab.open(address, width=1300)
         table = "document.querySelector('.wide')"
-        assert tab.ask(f"{table}.scrollWidth - {table}.clientWidth") == 0
+        for width in (1300, 1000, 420):
+            tab.open(address, width=width)
+            assert tab.ask(f"{table}.scrollWidth - {table}.clientWidth") == 0, width
+        assert "exec:claude\n" in tab.ask(f"{table}.innerText"), "a name, not the command"
         name = "run/demo%2Fbash-tree_search/episode?task=a&epoch=0"
         tab.open(f"{address.rstrip('/')}/{name}", width=420)
         heights = "[...document.querySelectorAll('.verdict td')].map(cell => cell.clientHeight)"
@@ -164,6 +168,26 @@ def test_compare_two_runs_to_the_first_turn_that_differs(reader: Reader) -> None
     assert "Compared with first: the first turn that differs is turn 3" in reader.text(".notice")
     reader.click(".notice a", loads=False)
     assert reader.text(".turn:target .action") == "echo 2 of second"
+    assert reader.text("#b3 .action") == "echo 2 of first"
+    assert reader.texts("#p3 h4") == ["second", "first"]
+    reader.tab.ask("document.querySelector('input[name=turn]').value = 2")
+    reader.tab.ask("document.querySelector('input[name=to]').value = 3")
+    reader.follow("show these")
+    assert reader.texts("#turns .number") == ["turn 2", "turn 2", "turn 3", "turn 3"]
+
+
+def test_an_episode_is_shown_beside_the_golds_command(tab: Tab, tmp_path: Path) -> None:
+    needs_bwrap()
+    assert eval_run(tmp_path / "run", "slow", "--limit", "1").wait(120) == 0
+    with viewer(tmp_path / "run") as address:
+        reader = Reader(tab, address, LOOKS["light"])
+        reader.open()
+        reader.click("a.row")
+        reader.click("a.row")
+        reader.click("details:has(a[href*='beside=gold']) summary", loads=False)
+        reader.follow("side by side")
+        assert reader.texts("#p1 h4")[1:] == ["the gold"]
+        assert "find /depot" in reader.text("#p1 > div:last-child pre")
 
 
 @pytest.mark.parametrize("look", PARAMETERS)

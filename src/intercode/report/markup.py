@@ -151,14 +151,16 @@ def verdict(result: EpisodeVerdict, language: Language) -> str:
 
 def commands(gold: str, action: str, language: Language) -> str:
     """Return the gold's command next to the agent's final action, folded."""
-    show = partial(code, language=language)
     return _folded(
         "the gold's command and the agent's final action",
         _side_by_side(
-            gold=f"<pre>{bounded(gold, show)}</pre>",
-            agent=f"<pre>{bounded(action or '(no action)', show)}</pre>",
+            gold=command(gold, language), agent=command(action or "(no action)", language)
         ),
     )
+
+
+def command(source: str, language: Language) -> str:
+    return f"<pre>{bounded(source, partial(code, language=language))}</pre>"
 
 
 def _side_by_side(**contents: str) -> str:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from intercode.doors import part
 from intercode.errors import StoreError, UsageError
-from intercode.options import split_agent
+from intercode.options import agent_name
 from intercode.reading import listed, present
 from intercode.report.text import one_line, shortened
 from intercode.report.transcript import State, state_of
@@ -211,7 +211,7 @@ def figures(config: Config, rows: Sequence[EpisodeRow]) -> Summary:
     episodes are `planned`."""
     scored = scored_of(rows)
     values: Summary = {key: config.get(key) for key in ("run", "env", "agent", "model", "reward")}
-    values["agent"] = split_agent(str(values["agent"]))[0] or values["agent"]
+    values["agent"] = agent_name(str(values["agent"]))
     for figure in FIGURES:
         value = figure.value(rows, scored)
         if value is not None or not figure.optional:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from intercode.options import split_agent
+from intercode.options import agent_name
 from intercode.types import Episode, Usage
 
 Row = dict[str, Any]
@@ -56,10 +56,9 @@ def _cost(config: Config, usage: Usage) -> float | None:
 
 def labels(config: Config, episode: Episode) -> Row:
     """Return what each row says about its run and episode."""
-    agent = config.get("agent")
     return {
         "env": config.get("env"),
-        "agent": split_agent(str(agent))[0] or agent,
+        "agent": agent_name(str(config.get("agent"))),
         "model": config.get("model"),
         "task": episode.task,
         "epoch": episode.epoch,

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from intercode.envs import all_options
-from intercode.options import SECTIONS
+from intercode.options import SECTIONS, agent_name
 from intercode.report.summary import Config, EpisodeRow, column, grouped, ratio
 from intercode.report.text import one_line
 from intercode.report.transcript import State
@@ -54,8 +54,9 @@ def _text_of(value: object) -> str:
 
 def facts_of(config: Config) -> list[str]:
     """Return a short description of a run."""
+    shown = {**config, "agent": agent_name(str(config.get("agent")))}
     names = ("created", "env", "data", "agent", "model")
-    return [str(config[name]) for name in names if config.get(name)]
+    return [str(shown[name]) for name in names if shown.get(name)]
 
 
 class TaskResult(NamedTuple):

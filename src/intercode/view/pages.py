@@ -199,18 +199,27 @@ class Pages:
         """Return the page of an episode, whose record begins at byte `start`; None while it is
         played.
 
-        `turn` is the first turn to show; without it the turn that differs from `other`, another
-        episode of the task with its run.
+        `turn` is the first turn to show, and `to` the last one; without them the turn that differs
+        from `other`, another episode of the task with its run, which is shown beside it. With
+        `beside=gold` the gold's command is.
         """
         chosen, all_steps = _chosen(params), steps(episode)
         key = {"task": episode.task, "epoch": episode.epoch}
-        differs, other_name = None, ""
+        sent = {**chosen, **key, "epoch": str(episode.epoch), "beside": params.get("beside", "")}
+        differs, other_name, beside = None, "", dict[int, Markup]()
+        result = _result(run, episode, start)
         if other:
-            differs = first_difference(episode, other[1])
+            differs = first_difference(episode, other[1]) or 0
             other_name = f"{other[0].name}{_epoch(other[1].epoch)}"
+            for step in steps(other[1]):
+                beside[step.number] = Markup(markup.turn(step, run.language, anchor="b"))
+        elif params.get("beside") == "gold" and result["gold"]:
+            other_name, beside = "the gold", {1: result["gold"]}
         target = (
             whole_number(params.get("turn")) or differs or (len(all_steps) if start is None else 1)
         )
+        until = whole_number(params.get("to"))
+        shown = all_steps[target - 1 : until] if until else all_steps
 
         def turn_url(turn: int) -> str:
             if any(step.number == turn for step in windows[now]):
@@ -221,10 +230,17 @@ class Pages:
         def whole(turn: int, part: str) -> str:
             return self.url("run", run.name, "text", **key, turn=turn, part=part)
 
-        windows, now = _windows(all_steps), 0
+        windows, now = _windows(shown), 0
         while now + 1 < len(windows) and windows[now][-1].number < target:
             now += 1
-        turns = [Markup(markup.turn(step, run.language, whole)) for step in windows[now]]
+        turns = list[tuple[str, str]]()
+        for step in windows[now]:
+            turns.append(
+                (Markup(markup.turn(step, run.language, whole)), beside.pop(step.number, ""))
+            )
+        if windows[now][-1:] == all_steps[-1:]:
+            last = len(all_steps)
+            turns += [("", right) for number, right in beside.items() if number > last]
         return self._fill(
             "episode",
             events=self.url("events", run=run.name) if start is None else "",
@@ -234,11 +250,15 @@ class Pages:
             **key,
             title=f"{_name_of(episode.task)}{_epoch(episode.epoch)}",
             query=Markup(markup.bounded(episode.query)),
-            **_result(run, episode, start),
+            **result,
             **_place(run, chosen, start),
             elsewhere=others(runs, run, episode.task, episode.epoch)[:ROWS],
             differs=differs,
             beside=other_name,
+            until=until,
+            target=target,
+            last_turn=len(all_steps),
+            sent=sent if all(map(_is_plain, sent.values())) else {},
             tree=_tree(episode),
             turn_url=turn_url,
             title_of=lambda number: all_steps[number - 1].title,
@@ -326,7 +346,7 @@ def _run_row(run: RunFolder) -> _RunRow:
     with suppress(DataError):  # its own page says why there is no index
         totals = run.figures()
     facts = {name: str(config.get(name) or "") for name in _FACTS}
-    facts["date"] = minute(config.get("created"))
+    facts |= {"date": minute(config.get("created")), "agent": totals["agent"]}
     return _RunRow(run.name, run.is_played, facts, figure_cells(totals), totals)
 
 
@@ -401,12 +421,14 @@ def _page(params: Params, count: int) -> tuple[int, int]:
 def _result(run: RunFolder, episode: Episode, start: int | None) -> dict[str, Any]:
     """Return the verdict of a finished episode, the gold's command, and the turns that count."""
     golds, why = run.golds if start is not None else ({}, "")
-    commands = ""
+    commands = command = ""
     if why:
         commands = f'<p class="quiet">No gold is shown: {markup.text(why)}.</p>'
     elif gold := golds.get(episode.task):
         commands = markup.commands(gold, last_action(episode), run.language)
+        command = markup.command(gold, run.language)
     return {
+        "gold": Markup(command),
         "finished": start is not None,
         "verdict": Markup(markup.verdict(verdict(episode), run.language)),
         "commands": Markup(commands),
@@ -502,6 +524,11 @@ def _name_of(task: str) -> str:
 def _exact(value: str | None) -> Markup:
     """Return the value of a field, which a form sends back: escaped, but not made visible."""
     return escape((value or "").encode(errors="replace").decode())
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether a form can send a value as it is shown."""
+    return visible(str(value)) == value
 
 
 def _epoch(epoch: int) -> str:
