@@ -149,9 +149,9 @@ def split_agent(name: str) -> tuple[str, str]:
 
 def agent_name(agent: str) -> str:
     """Return the name of an agent in tables: the user's own for a program, or its text without
-    folders, and without the options of a command."""
+    folders, and without the options of a command's last statement."""
     label, rest = split_agent(agent)
-    words = re.split(r"\s+(?=-|\S*\{)", rest)[0]
+    words = re.split(r"\s+(?=-|\S*\{)", rest.rpartition("; ")[2])[0]
     return label or re.sub(r"[^\s:]*/", "", words)[:_LONGEST_NAME]
 
 

@@ -139,3 +139,18 @@ def test_pass_at_1_has_the_interval_of_success(rewards: tuple[int, ...]) -> None
     made = summary(CONFIG, scored)
     first = made["pass_at_k"]["1"]
     assert (first["rate"], list(first["ci95"])) == (made["success_rate"], made["ci95"])
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        ("cc=exec:claude -p {query}", "cc"),
+        ("exec:/opt/bin/claude -p {query} --max-turns 40", "exec:claude"),
+        ("exec:python3 /srv/agents/tiny.py {query}", "exec:python3 tiny.py"),
+        ("exec:mkdir -p $HOME/x; codex exec --yolo {query}", "codex exec"),
+        ("/srv/agents/mine.py:look_first", "mine.py:look_first"),
+        ("best_of:4", "best_of:4"),
+    ],
+)
+def test_an_agent_has_a_name_in_place_of_its_command(agent: str, name: str) -> None:
+    assert summary({**CONFIG, "agent": agent}, [])["agent"] == name
