@@ -189,7 +189,7 @@ class EnvOptions(Options):
     """
 
     facts: ClassVar[tuple[str, ...]] = ("data_digest", "left_out")
-    data: str | None = option(
+    data: str | Path | None = option(
         None, "Tasks",
         "Read the tasks from a downloaded data set, a file, a folder, or a hub"
         " (hf:OWNER/NAME:SPLIT). [the starter tasks]",

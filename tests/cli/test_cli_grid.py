@@ -50,9 +50,11 @@ def test_a_grid_that_is_killed_twice_equals_its_runs(cli: Any, box: Path, tmp_pa
     killed_at(tmp_path / "grid", 5, [*words, "--out", "grid"])
     killed_at(tmp_path / "grid", 45, [*words, "--resume", "grid"])
     again = cli(*words, "--out", "grid")
-    assert again.status == 2 and "continue its runs with --resume grid" in again.err
+    assert again.status == 2
+    assert "continue its runs with --resume grid" in again.err
     done = cli(*words, "--resume", "grid", "--json")
-    assert done.status == 0 and len(done.json["runs"]) == 6
+    assert done.status == 0
+    assert len(done.json["runs"]) == 6
     for agent in ("gold", "noop", "retrieval"):
         for seed in (0, 1):
             options = ("--agent", agent, "--seed", seed, "--epochs", 4, "--data", box)
@@ -79,7 +81,8 @@ def test_wrong_files_are_refused_by_name(cli: Any, tmp_path: Path, text: str, sa
     env = "" if "env =" in text else "env = 'bash'\n"
     (tmp_path / "run.toml").write_text(f"{env}{text}\n")
     done = cli("eval", "--config", "run.toml")
-    assert done.status in (2, 3) and any(part in done.err for part in says.split("|"))
+    assert done.status in (2, 3)
+    assert any(part in done.err for part in says.split("|"))
     assert not (tmp_path / "runs").exists()
 
 

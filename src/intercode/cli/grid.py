@@ -57,7 +57,8 @@ class GridCommand(Command):
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         given = self.given(ctx, args)
-        if "config" in given and "help" not in given and ctx.default_map is None:
+        asks_help = not set(args).isdisjoint(self.get_help_option_names(ctx))
+        if "config" in given and not asks_help and ctx.default_map is None:
             ctx.meta["intercode.words"] = list(args)
             cells = ctx.meta["intercode.cells"] = _cells(self, given)
             ctx.default_map = cells[0][1]

@@ -80,6 +80,8 @@ class Evaluation:
         options = RunOptions(**{name: given[name] for name in given.keys() & names})
         world = {name: given[name] for name in given.keys() - names}
         split, limit = world.pop("split", None), world.pop("limit", None)
+        if isinstance(world.get("data"), Path):
+            world["data"] = str(world["data"])
         world = with_room(env, [options.agent], world)
         choosing = bool(options.task or split or options.failed_in or options.shuffle)
         factory = whole = prepare(
