@@ -87,6 +87,7 @@ class RunOptions(TypedDict, total=False):
     agent: str
     agent_env: Sequence[str]
     model: str | None
+    api_key: str | None
     base_url: str | None
     temperature: float
     reply_tokens: int | None
