@@ -75,6 +75,7 @@ _OTHER_SECTIONS = {
 """The headings of options that belong to single commands; others appear under "Options"."""
 _NOT_STORED = {
     *("out", "resume", "trust", "retry_errors", "allow_code_change", "as_json"),
+    *("config", "print_config"),
     "allow_host_network",
 }
 
