@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import intercode
 from intercode.agents import gold, noop
@@ -65,7 +66,7 @@ def checks(limit: int) -> Iterator[tuple[str, bool]]:
         yield from golds(name, options, limit)
 
 
-def golds(name: str, options: dict[str, str], limit: int) -> Iterator[tuple[str, bool]]:
+def golds(name: str, options: dict[str, Any], limit: int) -> Iterator[tuple[str, bool]]:
     factory = intercode.prepare(name, **options)
     facts = factory.facts()
     name = " ".join([name, *options.values()])

@@ -23,13 +23,13 @@ from intercode.doors import open_doors
 
 if TYPE_CHECKING:
     from intercode.env import InterCodeEnv
-    from intercode.envs import make, prepare
     from intercode.envs.bash.env import BashEnv
     from intercode.envs.ctf.env import CtfEnv
     from intercode.envs.python.env import PythonEnv
     from intercode.envs.sql.env import SqlEnv
     from intercode.language import Language
-    from intercode.runs import Run, evaluate, read_run
+    from intercode.runs import Run, read_run
+    from intercode.typed import evaluate, make, prepare
     from intercode.types import (
         Change,
         Completed,

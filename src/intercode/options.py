@@ -200,7 +200,7 @@ class EnvOptions(Options):
     """
 
     facts: ClassVar[tuple[str, ...]] = ("data_digest", "left_out")
-    data: str | None = option(
+    data: str | Path | None = option(
         None, "Tasks",
         "Read the tasks from a downloaded data set, a file, a folder, or a hub"
         " (hf:OWNER/NAME:SPLIT). [the starter tasks]",
@@ -399,7 +399,11 @@ class SubmissionOptions(EnvOptions):
 
 @dataclass(frozen=True)
 class RunOptions(Options):
-    """Options of `eval`, whatever the environment."""
+    """Options of `eval`, whatever the environment.
+
+    Args:
+        api_key: the key of the model server. [OPENAI_API_KEY]
+    """
 
     facts: ClassVar[tuple[str, ...]] = (
         *("prompt", "tasks", "shard_tasks", "data_set", "hardness", "excluded", "planned"),
@@ -439,9 +443,10 @@ class RunOptions(Options):
         " plan_solve, plan_solve_refine, tools, best_of[:N], tree_search. Without a model: gold"
         " (plays the reference solution), noop (submits at once), retrieval (copies the gold of a"
         " similar task), nearest (copies it with this task's names), replay:RUN, static:FILE. A"
-        " program in the task's sandbox: exec:COMMAND, or NAME=exec:COMMAND. Your own:"
+        " command-line agent: claude-code, codex, mini, qwen-code, exec:COMMAND, or"
+        " NAME=exec:COMMAND. Your own:"
         " module:function or path.py:function.",
-        names="code", plain=r"\w+|best_of:\d+",
+        names="code", plain=r"[\w-]+|best_of:\d+",
     )  # fmt: skip
     agent_env: Sequence[str] = option(
         (), "Agent and model",
@@ -455,6 +460,7 @@ class RunOptions(Options):
         " a file (scripted:FILE).",
         metavar="NAME", names="code", plain=r"(?s)(?!scripted:).*",
     )  # fmt: skip
+    api_key: str | None = None
     base_url: str | None = option(
         None, "Agent and model", "Set the model server's address. [$INTERCODE_BASE_URL]",
         metavar="URL", names="address", recorded=False, fixed=False, from_outside=_server_address,

@@ -38,6 +38,8 @@ class ChatServer(Server):
         self.finish = "stop"
         self.usage: Mapping[str, int] | None = USAGE
         self.before_answer: Callable[[dict[str, Any]], object] = lambda request: None
+        self.key: str | None = None
+        """The header with the key of the last request."""
         self.says: Callable[[dict[str, Any]], str | Mapping[str, Any]] | None = None
 
     @property
@@ -58,6 +60,7 @@ class _Handler(Quiet):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.key = self.headers["Authorization"]
         if self.server.dropping:
             self.close_connection = True
             return

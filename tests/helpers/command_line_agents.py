@@ -17,55 +17,54 @@ from kept import needs_bwrap
 from shell_server import Answered, ShellServer
 
 import intercode
+from intercode.agents.named import programs
 from intercode.runs.evaluation import Evaluation
 from intercode.types import Episode, Task, Turn
 
 HOME = Path(os.environ.get("INTERCODE_PROGRAMS") or Path(__file__).parents[2] / ".venv-programs")
-MINI = "mini --yolo --exit-immediately --cost-limit 0 -t {query} -m "
-MINI_VARIABLES = (
-    "MSWEA_CONFIGURED=true",
-    "MSWEA_COST_TRACKING=ignore_errors",
-    "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT=1",
-    "TYPER_STANDARD_TRACEBACK=1",
-    "LITELLM_LOCAL_MODEL_COST_MAP=True",
-)
-CODEX = """mkdir -p $CODEX_HOME; codex exec --dangerously-bypass-approvals-and-sandbox \
-    --skip-git-repo-check -m x -c model_provider=here -c model_providers.here.name=here \
-    -c model_providers.here.base_url=$OPENAI_BASE_URL -c model_providers.here.wire_api=responses \
-    -c model_providers.here.env_key=OPENAI_API_KEY {query}"""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program in a folder below `HOME`, and how it asks its model."""
+    """An agent of the table in a folder below `HOME`, and how it asks its model. `changes` are made
+    to its command, `without` names a variable that it does not get."""
 
-    name: str
-    command: str
-    form: str
-    streams: bool
-    variables: tuple[str, ...]
+    agent: str
+    folder: str
+    form: str = "chat/completions"
+    streams: bool = True
     asks_titles: bool = False
+    changes: tuple[str, str] = ("", "")
+    without: str = ""
 
     def needed(self) -> None:
         """Skip where the program cannot run."""
         needs_bwrap()
-        if not (HOME / self.name).is_dir():
-            pytest.skip(f"{self.name} is not installed: make programs, or make integrations")
-        if self.name != "mini" and not shutil.which("node", path="/usr/bin"):
+        if not (HOME / self.folder).is_dir():
+            pytest.skip(f"{self.agent} is not installed: make programs, or make integrations")
+        if self.agent != "mini" and not shutil.which("node", path="/usr/bin"):
             pytest.skip("sandboxes see the programs of /usr, where node is missing")
 
     def play(
         self, server: ShellServer, out: Path, tasks: Sequence[str], turns: int
     ) -> list[Episode]:
         """Play tasks in a run of `intercode eval`; return what its folder then contains."""
-        folder = HOME / self.name
-        programs = folder / ("bin" if self.name == "mini" else "node_modules/.bin")
+        folder = str(HOME / self.folder)
+        agent: dict[str, Any] = {"agent": self.agent}
+        if self.changes[0] or self.without:  # a variant is not in the table
+            entry = programs()[self.agent]
+            lines = [line.replace("{files}", folder) for line in entry["agent_env"]]
+            agent = {
+                "agent": f"exec:{entry['command'].replace(*self.changes)}",
+                "agent_env": [
+                    line for line in lines if not self.without or self.without not in line
+                ],
+            }
         planned = Evaluation.plan(
             "bash",
             task=list(tasks),
-            agent=f"exec:{self.command}",
-            agent_files=str(folder),
-            agent_env=(f"PATH={programs}:/usr/bin:/bin", *self.variables),
+            **agent,
+            agent_files=folder,
             turns=turns,
             model="large",
             base_url=server.base_url,
@@ -77,37 +76,23 @@ class Program:
         return list(episodes)
 
 
-CLAUDE = Program(
-    "claude",
-    "claude -p --dangerously-skip-permissions {query}",
-    "messages",
-    True,
-    (
-        "CLAUDE_CONFIG_DIR=/dev/shm/agent/claude",
-        "IS_SANDBOX=1",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
-    ),
-)
+CLAUDE = Program("claude-code", "claude", "messages")
+MINI = Program("mini", "mini", streams=False)
 PROGRAMS = {
-    "mini-chat": Program("mini", f"{MINI} openai/x", "chat/completions", False, MINI_VARIABLES),
-    "mini-responses": Program(
-        "mini",
-        f"{MINI} openai/x --model-class litellm_response",
-        "responses",
-        False,
-        MINI_VARIABLES,
+    "mini-chat": MINI,
+    "mini-responses": replace(
+        MINI,
+        form="responses",
+        changes=("openai/x", "openai/x --model-class litellm_response"),
     ),
-    "mini-messages": Program("mini", f"{MINI} anthropic/x", "messages", False, MINI_VARIABLES),
-    "codex": Program("codex", CODEX, "responses", True, ("CODEX_HOME=/dev/shm/agent/codex",)),
+    "mini-messages": replace(MINI, form="messages", changes=("openai/x", "anthropic/x")),
+    "codex": Program("codex", "codex", "responses"),
     "claude": CLAUDE,
-    "claude-titles": replace(CLAUDE, variables=CLAUDE.variables[:-1], asks_titles=True),
-    "qwen": Program(
-        "qwen",
-        "qwen --yolo --auth-type openai -m x {query}",
-        "chat/completions",
-        True,
-        ("QWEN_HOME=/dev/shm/agent/qwen", "QWEN_CODE_NO_RELAUNCH=true"),
-    ),
+    "claude-titles": replace(CLAUDE, without="NONESSENTIAL_TRAFFIC", asks_titles=True),
+    "qwen": Program("qwen-code", "qwen"),
+    "pi": Program("pi", "pi"),
+    "opencode": Program("opencode", "opencode", asks_titles=True),
+    "cline": Program("cline", "cline-agent"),
 }
 
 

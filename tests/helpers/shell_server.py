@@ -92,13 +92,15 @@ def _shell_call(tool: Object) -> tuple[str, Callable[[str], Object]] | None:
     function = tool.get("function") or tool
     schema = function.get("parameters") or function.get("input_schema") or {}
     known = schema.get("properties") or {}
-    key = next((key for key in ("command", "cmd") if key in known), None)
+    key = next((key for key in ("command", "cmd", "commands") if key in known), None)
     if key is None:
         return None
 
     def fill(code: str) -> Object:
         values: Object = {"boolean": False, "string": "run", "number": 1, "integer": 1}
         rest = {name: values[known[name]["type"]] for name in schema["required"] if name != key}
+        if key == "commands":
+            return {**rest, key: [code]}
         is_list = known[key].get("type") == "array"
         return {**rest, key: ["bash", "-c", code] if is_list else code}
 

@@ -8,7 +8,19 @@ from pathlib import Path
 import pytest
 from command_line_agents import PROGRAMS, Program, check_solved, check_turn_limit, starter_tasks
 
+from intercode.agents.named import programs
+
 pytestmark = pytest.mark.integrations
+
+
+def test_each_agent_of_the_table_is_played_by_name() -> None:
+    assert {program.agent for program in PROGRAMS.values()} == programs().keys()
+
+
+@pytest.mark.parametrize("name", ["pi", "opencode", "cline"])
+def test_slow_programs_solve_three_tasks(name: str, tmp_path: Path) -> None:
+    PROGRAMS[name].needed()
+    check_solved(PROGRAMS[name], [task.id for task in starter_tasks()[:3]], tmp_path / "run")
 
 
 @pytest.fixture(params=["mini-responses", "mini-messages", "claude", "claude-titles", "qwen"])

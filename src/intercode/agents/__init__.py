@@ -45,6 +45,7 @@ from intercode.agents.baselines import (
     static,
 )
 from intercode.agents.command_line import command_line
+from intercode.agents.named import programs
 from intercode.agents.prompts import load_prompts as load_prompts
 from intercode.agents.search import best_of, tree_search
 from intercode.agents.tools import tools
@@ -152,8 +153,9 @@ def make_agent(
                     f"{name} is not a function; a strategy is called with (task, protocol)"
                 )
             return own_agent(name, strategy, language=language, turns=turns, prompts=prompts)
-    choice = f"choose one of {', '.join(NAMES)}"
-    raise UsageError(f"unknown agent {name!r}; {choice}{did_you_mean(name, NAMES)}")
+    names = [*NAMES, *programs()]
+    choice = f"choose one of {', '.join(names)}"
+    raise UsageError(f"unknown agent {name!r}; {choice}{did_you_mean(name, names)}")
 
 
 def own_agent(

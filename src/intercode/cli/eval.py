@@ -11,6 +11,7 @@ import click
 
 from intercode.cli import options as shared
 from intercode.cli.completion import completing
+from intercode.cli.grid import GridCommand, config_options
 from intercode.cli.options import own_name
 from intercode.cli.output import resumable, say, show_reasons, show_summaries
 from intercode.cli.progress import progress
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
     from intercode.types import Episode
 
 
-@shared.command("eval")
+@click.command("eval", cls=GridCommand)
 @shared.env_argument
 @shared.world()
 @shared.declared(RunOptions)
 @shared.run_folder("runs/ENV-AGENT-TIME")
+@config_options
 @click.option(
     "--retry-errors/--no-retry-errors",
     default=True,

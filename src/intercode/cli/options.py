@@ -70,10 +70,13 @@ _OTHER_SECTIONS = {
     "against": "Tasks",
     "agents": "Agent and model",
     "allow_base_url": "Agent and model",
-} | dict.fromkeys(("out", "resume", "trust", "retry_errors", "allow_code_change"), "Run")
+} | dict.fromkeys(
+    ("out", "resume", "trust", "retry_errors", "allow_code_change", "config", "print_config"), "Run"
+)
 """The headings of options that belong to single commands; others appear under "Options"."""
 _NOT_STORED = {
     *("out", "resume", "trust", "retry_errors", "allow_code_change", "as_json"),
+    *("config", "print_config"),
     "allow_host_network",
 }
 
@@ -83,12 +86,17 @@ class Command(click.Command):
     environments' options that differ from their defaults, since each environment has other
     options."""
 
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        given = ctx.meta["intercode.given"] = set[str]()
+    def given(self, ctx: Context, args: list[str]) -> dict[str, Any]:
+        """Return what the command line says, as it stands there, by the parameters' names."""
+        given = {}
         for name, value in self.make_parser(ctx).parse_args(args=list(args))[0].items():
             # other values are click's mark of a missing argument
             if isinstance(value, str | bool | int | list | tuple) and value != ():
-                given.add(name)
+                given[name] = value
+        return given
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        ctx.meta["intercode.given"] = self.given(ctx, args)
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
@@ -324,7 +332,7 @@ def _stored_options(context: Context, option: Parameter, folder: str | None) -> 
             f"continue with {resume_line(folder, command)}"
         )
     stored = {name: value for name, value in options.items() if name not in _NOT_STORED}
-    given = context.meta["intercode.given"]
+    given = context.meta["intercode.given"] | (context.default_map or {})
     params = [p for p in context.command.params if p.name in stored and p.name not in given]
     used = {param.name or "": stored[param.name or ""] for param in params}
     require_trust(settings, used, trust=is_trusted())
@@ -336,7 +344,7 @@ def _stored_options(context: Context, option: Parameter, folder: str | None) -> 
             raise UsageError(
                 f"{folder}/run.json is damaged: its option {param.name} is {value!r:.100}"
             ) from error
-    context.default_map = stored
+    context.default_map = {**stored, **(context.default_map or {})}
     return folder
 
 
@@ -421,10 +429,10 @@ def resume_line(folder: object, command: str | None = None) -> str:
     """Return the shell line that continues a run of this command, or of `command`."""
     import shlex
 
-    return (
-        f"`intercode {command or click.get_current_context().info_name} --resume "
-        f"{shlex.quote(str(folder))}`"
-    )
+    context = click.get_current_context()
+    if line := context.meta.get("intercode.resume"):
+        return f"`{line}`"
+    return f"`intercode {command or context.info_name} --resume {shlex.quote(str(folder))}`"
 
 
 def options_to_store() -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from intercode import __version__
 from intercode.agents import Agent, gold, make_agent
+from intercode.agents.named import with_named
 from intercode.doors import part
 from intercode.env import InterCodeEnv
 from intercode.envs import environment_class, prepare
@@ -78,10 +79,13 @@ class Evaluation:
         but with `split` only those of other splits. Raises `UsageError` for options that cannot be
         run.
         """
+        given = with_named(given)
         names = {field.name for field in fields(RunOptions)}
         options = RunOptions(**{name: given[name] for name in given.keys() & names})
         world = {name: given[name] for name in given.keys() - names}
         split, limit = world.pop("split", None), world.pop("limit", None)
+        if isinstance(world.get("data"), Path):
+            world["data"] = str(world["data"])
         world = with_room(env, [options.agent], world)
         choosing = bool(options.task or split or options.failed_in or options.shuffle)
         factory = whole = prepare(
@@ -291,6 +295,7 @@ def _model(agent: Agent, options: RunOptions) -> Model | None:
         name,
         price=options.price or listed_price(name),
         base_url=options.base_url,
+        api_key=options.api_key,
         temperature=options.temperature,
         seed=options.seed,
         max_tokens=options.reply_tokens,
