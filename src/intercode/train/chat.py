@@ -32,6 +32,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from intercode.agents.code import CALL_FORMS, read_calls
 from intercode.errors import UsageError
+from intercode.models.forms import with_objects
 from intercode.train.calls import CALL_TAG, Example, Reader, calling, learn_form
 from intercode.types import Message, Tool, ToolCall
 
@@ -265,7 +266,7 @@ class _TemplateChat:
         for message in messages:
             content = message.get("content")
             if message["role"] == "assistant" or not isinstance(content, str):
-                message = _with_objects(message)
+                message = with_objects(message, malformed={})
             else:
                 message = {**message, "content": self._control.sub(rf"\g<0>{_CUT}", content)}
             safe.append(message)
@@ -388,22 +389,6 @@ class _TemplateToolChat(_TemplateChat):
             f"the chat template writes tool calls as {example!r:.200}, which cannot be read; "
             f"{_ADVICE}"
         )
-
-
-def _with_objects(message: Message) -> Message:
-    """Return a message whose calls have objects as arguments, which templates want, instead of
-    JSON; a call that cannot be parsed has none."""
-    if not message.get("tool_calls"):
-        return message
-    calls = []
-    for call in message["tool_calls"]:
-        arguments: Any = None
-        with suppress(ValueError, RecursionError):
-            arguments = json.loads(call["function"]["arguments"])
-        if not isinstance(arguments, dict):
-            arguments = {}
-        calls.append({**call, "function": {**call["function"], "arguments": arguments}})
-    return {**message, "tool_calls": calls}
 
 
 def _squeezed(text: str) -> str:
