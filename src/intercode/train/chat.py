@@ -143,7 +143,7 @@ class _TemplateChat:
         self.keep_thoughts, self.folds = keep_thoughts, False
         self.tools: Sequence[Tool] = ()
         self._special = frozenset(tokenizer.all_special_ids)
-        self._control = _control_tokens(tokenizer)
+        self._control = control_tokens(tokenizer)
         self._with_tools: dict[str, _TemplateToolChat] = {}
         self.end_ids: frozenset[int] = frozenset()
 
@@ -401,7 +401,7 @@ def _bare(text: str) -> str:
     return _THOUGHT_TAGS.sub("", text, count=1)
 
 
-def _control_tokens(tokenizer: Any) -> re.Pattern[str]:
+def control_tokens(tokenizer: Any) -> re.Pattern[str]:
     """Return a pattern of the first character of each control token.
 
     These are all tokens that were added to the vocabulary, except spaces and single characters:
