@@ -6,11 +6,14 @@
 
     python examples/curve.py --model MODEL --out runs/curve     # one GPU, overnight
     python examples/curve.py --tiny --out runs/tiny             # a random model, on the CPU
+    python examples/curve.py --dry-run --out runs/dry           # the same with a few steps
 
 It needs torch and transformers; MODEL is any causal model that transformers reads. An episode is
 one Bash command. The controls take as many seconds as GRPO. Each line of OUT/curve.jsonl is an
 object with a `row`: settings, tasks, sft, step, eval (rates with 95 % intervals by Wilson),
-outcomes (of each task) or compare (McNemar's exact test). The kinds of tasks:
+outcomes (of each task) or compare (McNemar's exact test). OUT/curve.svg draws four lines: greedy
+success on known kinds at the start, and over the seconds of each of the three ways on. The kinds
+of tasks:
 
     train    tasks of training                    held out   kinds that training does not have
     known    the same kinds, other names          other      another family
@@ -45,6 +48,7 @@ import intercode
 from intercode.agents import Act, Ask, StrategySteps
 from intercode.factory import EnvFactory
 from intercode.generate import generate
+from intercode.report.charts import Chart, svg
 from intercode.train import (
     Job,
     Rollout,
@@ -79,6 +83,8 @@ OPTIONS: dict[str, tuple[Any, Any, str]] = {  # default, with --tiny, help
     "rate": (1e-5, 3e-4, "learning rate of GRPO and RFT"),
     "seed": (0, 0, "of everything but the sampling on a GPU"),
 }
+DRY_RUN = {"n": 12, "tests": 8, "golds": 12, "epochs": 2, "minutes": 0.05, "samples": 1}
+"""Options of --dry-run, besides those of --tiny."""
 ASK = "Answer with one Bash command and nothing else."
 FENCE = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 TEMPLATE = (
@@ -215,6 +221,8 @@ class Experiment:
     train: Sequence[Task]
     sets: Mapping[str, Sequence[Task]]
     outcomes: dict[str, dict[str, bool]] = field(default_factory=dict)
+    lines: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    """Of each way on: the seconds of training, and the success on known kinds then, in percent."""
 
     def __post_init__(self) -> None:
         self.chance, self.begun = random.Random(self.options.seed), time.monotonic()
@@ -263,7 +271,7 @@ class Experiment:
             self.log("sft", **figures, success=success)
             if success >= self.options.start:
                 break
-        self.evaluate("SFT")
+        self.lines["before"] = [(0, self.evaluate("SFT"))]
         return self.policy.state()
 
     def go_on(
@@ -272,6 +280,7 @@ class Experiment:
         """From the weights `start`, take steps for as many seconds as are allowed, without those of
         evaluations."""
         self.policy.begin(start)
+        line = self.lines[label] = [*self.lines["before"]]
         used, number = 0.0, 0
         while used < 60 * self.options.minutes:
             begun, number = time.monotonic(), number + 1
@@ -279,13 +288,14 @@ class Experiment:
             used += time.monotonic() - begun
             self.log("step", label=label, seconds=round(used, 2), **figures)
             if number % self.options.every == 0:
-                self.evaluate(f"{label} {number}")
-        self.evaluate(label)
+                line.append((round(used), self.evaluate(f"{label} {number}")))
+        line.append((round(used), self.evaluate(label)))
         for part in (self.policy.model, self.policy.tokenizer):
             part.save_pretrained(self.options.out / label.replace(" ", "-"))
 
-    def evaluate(self, label: str) -> None:
-        """Log the success by kind of task, greedy and sampled, and the greedy outcomes."""
+    def evaluate(self, label: str) -> float:
+        """Log the success by kind of task, greedy and sampled, and the greedy outcomes. Return the
+        greedy success on known kinds, in percent."""
         count = self.options.samples
         tasks = [(kind, task) for kind, listed in self.sets.items() for task in listed]
         greedy = self.play(groups((task for _, task in tasks), 1), greedy=True, tag="eval")
@@ -310,6 +320,15 @@ class Experiment:
             )
         self.outcomes[label] = {name: won for rows in results.values() for name, won, _ in rows}
         self.log("outcomes", label=label, greedy=self.outcomes[label])
+        return 100 * fmean([won for _, won, _ in results["known"]] or [0])
+
+    def draw(self) -> None:
+        """Write the lines to a file."""
+        ((_, before),) = self.lines.pop("before")
+        last = max(points[-1][0] for points in self.lines.values())
+        lines = {"before these": [(0, before), (last, before)], **self.lines}
+        chart = Chart("curve", "Greedy success on known kinds, %", "seconds of training", lines)
+        (self.options.out / "curve.svg").write_text(svg(chart, alone=True), "utf-8")
 
     def compare(self, before: str, after: str) -> None:
         """Log by kind how many tasks the greedy policy won and lost, and the chance of that."""
@@ -386,9 +405,14 @@ def main() -> None:
     chosen = parser.add_mutually_exclusive_group(required=True)
     chosen.add_argument("--model", help="a name or folder that transformers reads")
     chosen.add_argument("--tiny", action="store_true", help="a random model, on the CPU")
+    chosen.add_argument("--dry-run", action="store_true", help="a few steps of --tiny")
     parser.add_argument("--out", type=Path, required=True, help="folder of data and results")
     for name, (usual, tiny, about) in OPTIONS.items():
-        default = tiny if "--tiny" in sys.argv else usual
+        default = usual
+        if "--dry-run" in sys.argv:
+            default = DRY_RUN.get(name, tiny)
+        elif "--tiny" in sys.argv:
+            default = tiny
         help = f"{about} [{usual}]"
         parser.add_argument(f"--{name}", type=type(usual), default=default, help=help)
     options = parser.parse_args()
@@ -407,7 +431,7 @@ def main() -> None:
             sets[kind].append(task)
     sets["other"] = [task for task in other.tasks if task.extra["distance"] == 0]
     sets["starter"] = list(starter.tasks)[: options.tests]
-    if options.tiny:
+    if options.tiny or options.dry_run:
         torch.set_num_threads(1)  # more only wait for each other on matrices this small
         model, tokenizer = tiny_model(every)
     else:
@@ -429,6 +453,7 @@ def main() -> None:
         curve.go_on("longer SFT", start, partial(curve.imitate, golds))
         for before in ("SFT", "RFT", "longer SFT"):
             curve.compare(before, "GRPO")
+        curve.draw()
 
 
 if __name__ == "__main__":

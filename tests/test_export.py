@@ -22,6 +22,7 @@ from intercode.interop import command as export_command
 from intercode.interop.export import export_run
 from intercode.interop.export.formats import conversations
 from intercode.models import ScriptedModel
+from intercode.models.forms import with_objects
 from intercode.rescoring.recordings import load_recording
 from intercode.runs import read_run
 from intercode.runs.evaluation import Evaluation
@@ -219,6 +220,14 @@ def test_rows_have_the_tools_that_the_agent_was_offered(tmp_path: Path) -> None:
     assert "tools" not in exported(a_run(tmp_path / "plain", SOLVED), "chat")[0]
 
 
+def test_arguments_are_objects_in_sft_and_texts_in_chat(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run", replace(SOLVED, turns=CALLED))
+    ((torn,), (whole,)) = (row["completion"] for row in exported(run, "sft"))
+    assert torn["tool_calls"][0]["function"]["arguments"] == '{"code": "ls"'
+    assert "tool_calls" not in whole
+    assert with_objects(torn) == torn
+
+
 def test_what_was_given_up_when_an_episode_forked_is_not_learnt() -> None:
     astray = replace(ONE, reply="```rm```", action="rm", after=-1)
     chosen = replace(TWO, ask=PROMPT, after=0)
@@ -375,12 +384,14 @@ def test_a_told_episode_has_the_prompts_that_eval_sends(
 
         def reply(messages: Sequence[Message], told: list[dict[str, Any]] = told) -> Reply:
             (completion,) = next(
-                row["completion"] for row in told if row["prompt"] == list(messages)
+                row["completion"]
+                for row in told
+                if row["prompt"] == list(map(with_objects, messages))
             )
-            calls = [
-                ToolCall(call["id"], **call["function"])
-                for call in completion.get("tool_calls", ())
-            ]
+            calls = []
+            for call in completion.get("tool_calls", ()):
+                arguments = json.dumps(call["function"]["arguments"], ensure_ascii=False)
+                calls.append(ToolCall(call["id"], call["function"]["name"], arguments))
             return Reply(completion["content"], calls=tuple(calls))
 
         episodes = played(
@@ -390,7 +401,8 @@ def test_a_told_episode_has_the_prompts_that_eval_sends(
             "submit" if protocol == "submit" else "solved"
         ] * len(tasks)
         assert all(episode.success for episode in episodes)
-        asked = [list(turn.ask or ()) for episode in episodes for turn in episode.turns]
+        turns_played = [turn for episode in episodes for turn in episode.turns]
+        asked = [list(map(with_objects, turn.ask or ())) for turn in turns_played]
         assert [row["prompt"] for row in told] == asked
         takes_answer = ["submit ANSWER" in prompt[0]["content"] for prompt in asked[::2]]
         assert takes_answer == [task == "approver" and protocol == "submit" for task in tasks]

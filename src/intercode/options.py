@@ -407,6 +407,7 @@ class RunOptions(Options):
 
     facts: ClassVar[tuple[str, ...]] = (
         *("prompt", "tasks", "shard_tasks", "data_set", "hardness", "excluded", "planned"),
+        "task_rounds",
         *("created", "git_commit", "versions", "mended", "rescored_from", "signature"),
         # options of other commands, and what `--resume` reads besides options
         *("only_predicted", "static", "force", "live", "live_score", "command", "secret"),

@@ -92,7 +92,7 @@ def _shell_call(tool: Object) -> tuple[str, Callable[[str], Object]] | None:
     function = tool.get("function") or tool
     schema = function.get("parameters") or function.get("input_schema") or {}
     known = schema.get("properties") or {}
-    key = next((key for key in ("command", "cmd", "commands") if key in known), None)
+    key = next((key for key in ("command", "cmd", "commands", "code") if key in known), None)
     if key is None:
         return None
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from collections import defaultdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -68,3 +69,7 @@ def test_a_random_model_gets_its_curve_and_its_controls(tmp_path: Path) -> None:
         assert 0 < row["p"] <= 1
     assert len(rows["compare"]) == 3 * len(KINDS)
     assert {folder.name for folder in tmp_path.iterdir()} >= {"GRPO", "RFT", "longer-SFT"}
+    lines = ET.parse(tmp_path / "curve.svg").findall("{http://www.w3.org/2000/svg}polyline")
+    first = [line.get("points", "").split()[0] for line in lines]
+    assert len(first) == 4
+    assert len({*first}) == 1  # all begin where training began

@@ -1,4 +1,5 @@
-"""What a report says of rounds: success by round, regressions, and an episode in chapters."""
+"""What a report says of rounds: success by round and by length, regressions, and an episode in
+chapters."""
 
 from __future__ import annotations
 
@@ -11,10 +12,13 @@ from kept import needs_bwrap, write_box
 import intercode
 from intercode.agents import Act, StrategySteps
 from intercode.factory import EnvFactory
-from intercode.report.analysis import by_round
+from intercode.generate import generate
+from intercode.report.analysis import by_round, side_by_side
 from intercode.report.summary import lean
 from intercode.report.transcript import steps
 from intercode.runner.run import evaluate
+from intercode.runs.evaluation import Evaluation
+from intercode.runs.store import read_run
 from intercode.types import Task
 
 ROUNDS, TASKS = 4, 30
@@ -90,3 +94,20 @@ def test_a_transcript_has_a_chapter_for_each_round(factory: EnvFactory) -> None:
         "turn 2",
         "Round 2, not ended: turn 3",
     ]
+
+
+def test_success_is_told_by_hops_and_by_the_number_of_rounds(tmp_path: Path) -> None:
+    needs_bwrap()
+    data = tmp_path / "data"
+    generate("sql-rounds", n=8, seed=1, split="train", out=data)
+    planned = Evaluation.plan("sql", data=str(data), agent="gold", turns=30)
+    with planned.open(tmp_path / "run", resume=False) as store:
+        planned.run(store)
+    config, episodes = read_run(tmp_path / "run")
+    (run,) = side_by_side([(config, lean(episodes))])["runs"]
+    hops, rounds = run["by_hardness"], run["analysis"]["by_length"]
+    assert list(hops) == ["2 hops", "3 hops", "4 hops", "5 hops"]
+    assert {*rounds} <= {"3 rounds", "4 rounds", "5 rounds", "6 rounds"}
+    for rows in (hops, rounds):
+        assert sum(row["episodes"] for row in rows.values()) == 8
+        assert all(row["success_rate"] == 1 for row in rows.values())

@@ -134,6 +134,26 @@ def test_a_level_that_is_never_solved_does_not_block_the_next_one() -> None:
     assert min(dealt[1], dealt[2]) >= 64
 
 
+def test_tasks_of_few_hops_and_rounds_come_first() -> None:
+    tasks = []
+    for hops in (2, 3):
+        for rounds in (1, 2, 4):
+            later = tuple(Task(f"{n}", "Do it.", "true") for n in range(1, rounds))
+            record = {"difficulty": hops, "hops": hops}
+            tasks.append(Task(f"{hops} x {rounds}", "Do it.", "true", record, rounds=later))
+    sampler, levels = Sampler([(tasks, 1)]), []
+    for _ in range(40):
+        jobs = sampler.deal(2, 8)
+        rollouts = []
+        for job in jobs:
+            assert isinstance(job.task, Task)
+            episode = Episode(job.task.id, "", (), 1.0, True, "submit")
+            rollouts.append(Rollout(job.task.id, job.group, job.seed, (), 1.0, episode))
+        sampler.note(rollouts)
+        levels.append(sampler.numbers()["sampler/0/tasks/level"])
+    assert list(dict.fromkeys(levels)) == [3, 4, 6, 8, 12]
+
+
 def test_rollouts_that_were_in_flight_when_a_file_was_loaded_are_noted(tmp_path: Path) -> None:
     tasks = make_tasks(20, 3)
     sampler, learner = Sampler([(tasks, 1)]), Learner(tasks, 5)

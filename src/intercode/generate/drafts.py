@@ -116,6 +116,8 @@ def _record(family: Family, place: Place, question: Question, split: Split, rung
             record["held_out"] = True
     if "db" in place.facts:
         record["db"] = place.facts["db"]
+    if family.length:
+        record[family.length] = question.difficulty
     return record
 
 

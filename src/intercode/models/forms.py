@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from intercode.errors import ModelError
@@ -108,6 +109,22 @@ def as_chat(messages: Iterable[Message]) -> list[Message]:
         elif text or message["role"] != "user":
             chat.append({**message, "content": text})
     return chat
+
+
+def with_objects(message: Message, malformed: Object | None = None) -> Message:
+    """Return a message whose calls have objects as arguments, which chat templates want, instead of
+    JSON. `malformed` replaces arguments that are no JSON object; None: they stay a text."""
+    if not message.get("tool_calls"):
+        return message
+    calls = []
+    for call in message["tool_calls"]:
+        function, arguments = call["function"], None
+        with suppress(ValueError, RecursionError, TypeError):
+            arguments = json.loads(function["arguments"])
+        if not isinstance(arguments, dict):
+            arguments = function["arguments"] if malformed is None else malformed
+        calls.append({**call, "function": {**function, "arguments": arguments}})
+    return {**message, "tool_calls": calls}
 
 
 def _chat_call(part: Object) -> Object:

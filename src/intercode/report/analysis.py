@@ -106,6 +106,7 @@ def analysis(config: Config, episodes: Sequence[Episode]) -> Record:
         "by_round": by_round(scored),
         "by_data": groups(config.get("data_set") or {}, scored),
         "by_distance": groups(config.get("distance") or {}, scored),
+        "by_length": groups(config.get("task_rounds") or {}, scored),
         "actions": {
             "all": actions(scored, language),
             "solved": actions(solved, language),

@@ -61,7 +61,12 @@ SHARES = {
 }
 
 
-_GROUPS = {"by_round": "round", "by_data": "data set", "by_distance": "distance"}
+_GROUPS = {
+    "by_round": "round",
+    "by_length": "length",
+    "by_data": "data set",
+    "by_distance": "distance",
+}
 
 
 class Section(NamedTuple):

@@ -26,7 +26,7 @@ from intercode.plugins import call_plugin, wrong_result
 from intercode.runner.budget import BudgetTracker
 from intercode.runner.env_forks import EnvForks, Playable
 from intercode.runner.launch import launch
-from intercode.runner.recorder import new_tools, turn_of
+from intercode.runner.recorder import LastTools, turn_of
 from intercode.runner.referee import Moment, next_rule
 from intercode.runner.strategy_driver import Answer, drive, strategy_name
 from intercode.runs.store import bounded_outcomes
@@ -123,7 +123,7 @@ def play(
     no_value = ""
     if values:
         no_value = str(getattr(env, "no_value", "" if hasattr(env, "value") else NO_VALUE))
-    result = _Result(pays)
+    result, offered = _Result(pays), LastTools()
     answer: Answer = None
     with (
         EnvForks(env, strategy_name(strategy)) as forks,
@@ -134,7 +134,7 @@ def play(
             moment = Moment(request, log, most, pays, submission, tracker.stop_reason, over_budget)
             match next_rule(moment).then, request:
                 case "grant", Ask() as ask:
-                    answer = _ask(model, ask, tracker, log)
+                    answer = _ask(model, ask, tracker, log, offered)
                 case "grant", Launch() as request:
                     answer = _launch(env, request, model, tracker, log, over_budget)
                     result.program = answer.facts
@@ -183,13 +183,15 @@ def play(
     )
 
 
-def _ask(model: Model | None, ask: Ask, tracker: BudgetTracker, log: list[Turn]) -> Reply:
+def _ask(
+    model: Model | None, ask: Ask, tracker: BudgetTracker, log: list[Turn], offered: LastTools
+) -> Reply:
     if model is None:
         raise UsageError("this agent asks a model; name one with --model")
     started = time.perf_counter()
     reply = model.complete(ask.messages, tools=ask.tools, draw=ask.draw)
     seconds = time.perf_counter() - started
-    turn = turn_of(ask.messages, reply, seconds, new_tools(log, ask.tools))
+    turn = turn_of(ask.messages, reply, seconds, offered.change(ask.tools))
     if reply.counted:
         turn = replace(turn, reply_seconds=None)
     else:

@@ -109,7 +109,7 @@ class Recorder(ThreadingTCPServer):
         self.was_limited = False
         """True once a request was refused because of a limit."""
         self._most, self._failures, self._recorded, self._over = most, 0, 0, False
-        self._conversations = Conversations(query)
+        self._conversations, self._tools = Conversations(query), LastTools()
         self._room, self._lock = Room(LARGEST), threading.Lock()
         self._free = threading.Semaphore(_CONNECTIONS)
         self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
@@ -294,7 +294,7 @@ class Recorder(ThreadingTCPServer):
         with self._lock:
             if self._over:  # nobody hears it any more
                 return
-            tools = new_tools(self._turns, offered_by(exchange.request))
+            tools = self._tools.change(offered_by(exchange.request))
             turn = turn_of(question.messages, reply, seconds, tools)
             place = len(self._turns)
             self._conversations.answer(exchange.conversation, question, reply, id, place)
@@ -343,13 +343,18 @@ class Recorder(ThreadingTCPServer):
             self._turns[place] = replace(turn, action=action, observation="\n".join(sent))
 
 
-def new_tools(turns: Sequence[Turn], tools: Sequence[Tool]) -> Sequence[Tool] | None:
-    """Return the tools of a question after these turns; None if they are the last question's."""
-    known: Sequence[Tool] = ()
-    for turn in turns:
-        if turn.tools is not None:
-            known = turn.tools
-    return None if list(known) == list(tools) else tuple(tools)
+class LastTools:
+    """The tools of the last question of an episode."""
+
+    def __init__(self) -> None:
+        self._tools: Sequence[Tool] = ()
+
+    def change(self, tools: Sequence[Tool]) -> Sequence[Tool] | None:
+        """Return the tools of a question; None if they are the last question's."""
+        if self._tools == tuple(tools):
+            return None
+        self._tools = tuple(tools)
+        return self._tools
 
 
 def turn_of(

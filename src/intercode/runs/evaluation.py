@@ -9,6 +9,7 @@ import platform
 import re
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
@@ -330,19 +331,21 @@ _LABELS = {
 
 
 def _labels(tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
-    """Return the hardness, the database and the distance from training of each task as the data
-    names them, for the report."""
-    labels = {}
-    for label, names in _LABELS.items():
-        known = {
-            task.id: str(task.extra[name])
-            for task in tasks
-            for name in names
-            if task.extra.get(name) not in (None, "")
-        }
-        if known:
-            labels[label] = known
-    return labels
+    """Return the hardness, the database, the distance from training and the number of rounds of
+    each task as the data names them, for the report. A hardness that counts hops or steps says
+    so."""
+    labels = defaultdict[str, dict[str, str]](dict)
+    for task in tasks:
+        for label, names in _LABELS.items():
+            for name in names:
+                if task.extra.get(name) not in (None, ""):
+                    labels[label][task.id] = str(task.extra[name])
+        for unit in ("hops", "steps"):
+            if task.extra.get(unit, "") == task.extra.get("difficulty"):
+                labels["hardness"][task.id] = f"{task.extra[unit]} {unit}"
+        if task.rounds:
+            labels["task_rounds"][task.id] = f"{1 + len(task.rounds)} rounds"
+    return dict(labels)
 
 
 def _digests(

@@ -70,6 +70,7 @@ FREE = frozenset(
         "planned",
         "limits",
         "signature",
+        "task_rounds",
     ]
 ) | {name for name, _, option in RunOptions.declared() if not option.fixed}
 """Settings that do not influence the result of an episode: a resumed run may change them."""
@@ -92,16 +93,21 @@ only with `--allow-code-change`."""
 
 _NUMBER, _TEXT, _INTEGER = (int, float), (str, NoneType), (int, NoneType)
 _MAP = (dict, NoneType)
-_SETTINGS = {
-    "hardness": _MAP,
-    "data_set": _MAP,
-    "excluded": dict,
-    "options": dict,
-    "mended": list,
-    "limit": _INTEGER,
-    "turns": _INTEGER,
-} | dict.fromkeys(
-    ("model", "data_from", "tree", "setup", "image", "assets", "databases", "dump", "engine"), _TEXT
+LABELS = ("hardness", "data_set", "distance", "task_rounds")
+"""Settings that have a text for each task, for reports."""
+_SETTINGS = (
+    dict.fromkeys(LABELS, _MAP)
+    | {
+        "excluded": dict,
+        "options": dict,
+        "mended": list,
+        "limit": _INTEGER,
+        "turns": _INTEGER,
+    }
+    | dict.fromkeys(
+        ("model", "data_from", "tree", "setup", "image", "assets", "databases", "dump", "engine"),
+        _TEXT,
+    )
 )
 """Types of the settings that reports and rescoring read; each setting may be absent."""
 
@@ -629,7 +635,7 @@ def read_config(path: Path) -> dict[str, Any]:
 def _require_settings(config: Config) -> None:
     """Raise TypeError for one of `_SETTINGS` that has a wrong type; labels of tasks are texts."""
     require({name: config[name] for name in _SETTINGS if name in config}, _SETTINGS)
-    for name in ("hardness", "data_set"):
+    for name in LABELS:
         labels = {f"{name}.{task}": label for task, label in (config.get(name) or {}).items()}
         require(labels, dict.fromkeys(labels, str))
 

@@ -32,6 +32,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from intercode.agents.code import CALL_FORMS, read_calls
 from intercode.errors import UsageError
+from intercode.models.forms import with_objects
 from intercode.train.calls import CALL_TAG, Example, Reader, calling, learn_form
 from intercode.types import Message, Tool, ToolCall
 
@@ -142,7 +143,7 @@ class _TemplateChat:
         self.keep_thoughts, self.folds = keep_thoughts, False
         self.tools: Sequence[Tool] = ()
         self._special = frozenset(tokenizer.all_special_ids)
-        self._control = _control_tokens(tokenizer)
+        self._control = control_tokens(tokenizer)
         self._with_tools: dict[str, _TemplateToolChat] = {}
         self.end_ids: frozenset[int] = frozenset()
 
@@ -265,7 +266,7 @@ class _TemplateChat:
         for message in messages:
             content = message.get("content")
             if message["role"] == "assistant" or not isinstance(content, str):
-                message = _with_objects(message)
+                message = with_objects(message, malformed={})
             else:
                 message = {**message, "content": self._control.sub(rf"\g<0>{_CUT}", content)}
             safe.append(message)
@@ -390,22 +391,6 @@ class _TemplateToolChat(_TemplateChat):
         )
 
 
-def _with_objects(message: Message) -> Message:
-    """Return a message whose calls have objects as arguments, which templates want, instead of
-    JSON; a call that cannot be parsed has none."""
-    if not message.get("tool_calls"):
-        return message
-    calls = []
-    for call in message["tool_calls"]:
-        arguments: Any = None
-        with suppress(ValueError, RecursionError):
-            arguments = json.loads(call["function"]["arguments"])
-        if not isinstance(arguments, dict):
-            arguments = {}
-        calls.append({**call, "function": {**call["function"], "arguments": arguments}})
-    return {**message, "tool_calls": calls}
-
-
 def _squeezed(text: str) -> str:
     """Return a text without white space."""
     return "".join(text.split())
@@ -416,7 +401,7 @@ def _bare(text: str) -> str:
     return _THOUGHT_TAGS.sub("", text, count=1)
 
 
-def _control_tokens(tokenizer: Any) -> re.Pattern[str]:
+def control_tokens(tokenizer: Any) -> re.Pattern[str]:
     """Return a pattern of the first character of each control token.
 
     These are all tokens that were added to the vocabulary, except spaces and single characters:

@@ -7,8 +7,9 @@
 A group whose rollouts all succeed or all fail has no gradient. So tasks are drawn by the chance
 that their group is mixed, under a pass rate that is itself drawn from what is known of the task,
 its kind and its level (Thompson sampling); `batch` plays further groups until enough are mixed
-(dynamic sampling of DAPO, Yu et al. 2025). A level of a family, which is the `difficulty` of its
-tasks, opens when 40 % of the rollouts at the level below succeed, or when none of the last ones do.
+(dynamic sampling of DAPO, Yu et al. 2025). A level of a family is the `difficulty` of its tasks
+(hops, in some families) times their rounds. It opens when 40 % of the rollouts at the level below
+succeed, or when none of the last ones do.
 """
 
 from __future__ import annotations
@@ -353,6 +354,8 @@ def _entries(source: int, tasks: Sequence[Task]) -> list[_Entry]:
         difficulty: Any = task.extra.get("difficulty", 0)
         if not isinstance(difficulty, int | float) or not math.isfinite(difficulty):
             difficulty = 0
+        if task.rounds:
+            difficulty = (difficulty or 1) * (1 + len(task.rounds))
         difficulties[family].add(difficulty)
         rows.append((task, family, difficulty))
     entries = []

@@ -14,10 +14,11 @@ from intercode.options import SECTIONS, agent_name
 from intercode.report.summary import Config, EpisodeRow, column, grouped, ratio
 from intercode.report.text import one_line
 from intercode.report.transcript import State
+from intercode.runs.store import LABELS
 
 RANKS: Mapping[State, int] = {"failed": 0, "ambiguous": 0, "fault": 1, "unscored": 1, "solved": 2}
 """The facts that a reader wants to see first."""
-_UNSHOWN = {"run", "options", "signature", "verdicts", "hardness", "data_set", "distance"}
+_UNSHOWN = {"run", "options", "signature", "verdicts", *LABELS}
 """Facts that say nothing as a setting: labels of each task, and what other facts say again."""
 _LONGEST = 300
 """Characters of a setting."""

@@ -4,7 +4,7 @@ chat       one conversation per row, `messages`; each assistant message has a `w
            agent wrote it in this episode, 0 if it was there before (the form of OpenAI's
            fine-tuning)
 sft        one reply of the agent per row, `prompt` and `completion`: only the completion is
-           learnt (the form of TRL)
+           learnt (the form of TRL: arguments of calls are objects)
            `chat` and `sft` have the `tools` that the agent was offered, if there were any
 rl         one segment of tokens per row (`intercode.runs.segments`), as the policy saw and
            sampled them
@@ -44,7 +44,7 @@ from intercode.agents import SUBMIT
 from intercode.errors import UsageError
 from intercode.interop.atif import trajectory_of
 from intercode.interop.export.inspect import sample_of, write_log
-from intercode.models.forms import as_chat, text_of
+from intercode.models.forms import as_chat, text_of, with_objects
 from intercode.runs.formats import Format, as_json, one_row
 from intercode.runs.rows import Config, Row, labels, turn_rows
 from intercode.runs.segments import segments_of
@@ -138,7 +138,7 @@ def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
 def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
     """Yield a row for each reply. Each row repeats the messages before its reply."""
     for conversation in conversations(episode):
-        messages = conversation.messages
+        messages = list(map(with_objects, conversation.messages))
         for position, is_own in enumerate(conversation.own):
             if is_own:
                 prompt = messages[:position]
