@@ -316,7 +316,7 @@ def show_tables(data: Path) -> None:
 def is_usable(task: Task) -> bool:
     """Return whether one command can solve the task: it need not read a rule first."""
     if task.extra.get("hops"):
-        return task.extra["hops"] == 2 if task.split == "train" else task.extra["rung"] == "0"
+        return bool(task.extra["hops"] == 2 if task.split == "train" else task.extra["rung"] == "0")
     return task.extra["difficulty"] < 3 or bool(task.extra.get("rule_shown"))
 
 
