@@ -315,9 +315,12 @@ def show_tables(data: Path) -> None:
 
 def is_usable(task: Task) -> bool:
     """Return whether one command can solve the task: it need not read a rule first."""
-    if task.extra.get("hops"):
-        return bool(task.extra["hops"] == 2 if task.split == "train" else task.extra["rung"] == "0")
-    return task.extra["difficulty"] < 3 or bool(task.extra.get("rule_shown"))
+    fields = task.extra
+    if not fields.get("hops"):
+        return bool(fields["difficulty"] < 3 or fields.get("rule_shown"))
+    if task.split == "train":
+        return bool(fields["hops"] == 2)
+    return bool(fields["rung"] == "0")
 
 
 def main() -> None:

@@ -19,7 +19,11 @@ from intercode.models.forms import with_objects
 from intercode.train.chat import control_tokens
 from intercode.types import Message, Tool, ToolCall
 
-_QUESTION: list[Message] = [{"role": "user", "content": "List the files."}]
+REFUSAL = (
+    "the renderer writes replies anew when messages follow; "
+    'create it with thinking_retention="all", or use hf_chat'
+)
+QUESTION: list[Message] = [{"role": "user", "content": "List the files."}]
 _REPLY = "</think>\n\nls"
 """A reply that ends the thought that some renderers open in the prompt."""
 
@@ -32,17 +36,14 @@ class RendererChat:
         self._renderer, self._tokenizer = renderer, tokenizer
         self._control = control_tokens(tokenizer)
         self._tools = list(tools) or None
-        self.end_ids = frozenset(renderer.get_stop_token_ids())
-        self._prompt = self.encode(_QUESTION)
+        self.end_ids = frozenset(self._stops())
+        self._prompt = self.encode(QUESTION)
         self._reply: list[int] = tokenizer.encode(_REPLY, add_special_tokens=False)
-        if self._after([], _QUESTION) is None:
-            raise UsageError(
-                "the renderer writes replies anew when messages follow; "
-                'create it with thinking_retention="all", or use hf_chat'
-            )
+        if self._after([], QUESTION) is None:
+            raise UsageError(REFUSAL)
 
     def with_tools(self, tools: Sequence[Tool]) -> RendererChat:
-        return RendererChat(self._renderer, self._tokenizer, tools)
+        return RendererToolChat(self._renderer, self._tokenizer, tools)
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
         safe = self._safe(messages)
@@ -56,7 +57,13 @@ class RendererChat:
             after = self._after(ids[-1:], new)
         if after is None:  # cut off, or its end is not that of such a reply
             after = self._after([], new)
-        return ids + (after or [])
+        if after is None:
+            raise UsageError(REFUSAL)
+        return ids + after
+
+    def _stops(self) -> list[int]:
+        stops: list[int] = self._renderer.get_stop_token_ids()
+        return stops
 
     def _after(self, end: list[int], new: list[Message]) -> list[int] | None:
         """Return what the renderer writes after a reply with this end; None if it would write the
@@ -73,16 +80,6 @@ class RendererChat:
             ids.pop()
         return str(self._tokenizer.decode(ids, skip_special_tokens=False))
 
-    def split(self, text: str) -> tuple[str, tuple[ToolCall, ...]]:
-        ids = self._tokenizer.encode(text, add_special_tokens=False)
-        reply, calls = self._renderer.parse_response(ids, tools=self._tools), []
-        for call in reply.tool_calls:
-            arguments = call.arguments
-            if not isinstance(arguments, str):
-                arguments = json.dumps(arguments or {})
-            calls.append(ToolCall("", call.name or "", arguments if call.name else call.raw))
-        return str(reply.content), tuple(calls)
-
     def _safe(self, messages: Sequence[Message]) -> list[Message]:
         safe = []
         for message in messages:
@@ -92,3 +89,17 @@ class RendererChat:
             else:
                 safe.append({**message, "content": self._control.sub("\\g<0>\u200b", content)})
         return safe
+
+
+class RendererToolChat(RendererChat):
+    """The same with tools."""
+
+    def split(self, text: str) -> tuple[str, tuple[ToolCall, ...]]:
+        ids = self._tokenizer.encode(text, add_special_tokens=False)
+        reply, calls = self._renderer.parse_response(ids, tools=self._tools), []
+        for call in reply.tool_calls:
+            arguments = call.arguments
+            if not isinstance(arguments, str):
+                arguments = json.dumps(arguments or {})
+            calls.append(ToolCall("", call.name or "", arguments if call.name else call.raw))
+        return str(reply.content), tuple(calls)
