@@ -11,7 +11,9 @@ from intercode.cli.completion import completing
 from intercode.cli.options import COUNT, TEXT, declared
 from intercode.cli.output import bar
 from intercode.doors import part
+from intercode.errors import UsageError
 from intercode.options import RunOptions
+from intercode.reading import present
 
 
 class Numbers(click.ParamType[tuple[int, ...]]):
@@ -94,6 +96,21 @@ def data_generate(
     `data list` lists the families. The folder has the splits train and test, and works like any
     data folder; its card.json says how it was made. The same options give the same bytes.
     """
+    from intercode.generate import FAMILIES
+    from intercode.generate.generation import CARD
+
+    if form and options["asks"]:
+        raise UsageError(f"--asks makes tasks that ask a user, and --format {form} has none")
+    if not (form and options["resume"] and present(f"{out}/{CARD}")):
+        _generate(family, n, split, out, options)
+    if form:
+        part("export_tasks")(out, f"{out}/{form}", env=FAMILIES[family].env)
+
+
+def _generate(
+    family: str, n: int, split: Literal["train", "test"] | None, out: str, options: Any
+) -> None:
+    """Generate tasks, and say what they are."""
     from intercode.generate import FAMILIES, generate
     from intercode.generate.ladder import NEW_FAMILY
 
@@ -113,5 +130,3 @@ def data_generate(
         f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} "
         f"--split {split or 'test'} --agent gold"
     )
-    if form:
-        part("export_tasks")(out, f"{out}/{form}", env=FAMILIES[family].env)

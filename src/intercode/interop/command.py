@@ -12,8 +12,11 @@ from intercode.doors import FORMATS
 from intercode.errors import UsageError
 from intercode.options import EnvOptions
 from intercode.plugins import find_own_modules
+from intercode.report.text import count_of
 
 HARBOR = "harbor"
+_OF_TASKS = ("env", "image", "split", "limit")
+_OF_BOTH = ("run", "form", "file")
 
 
 @shared.command()
@@ -81,12 +84,16 @@ def export(run: str, form: str, file: str | None, **options: Any) -> None:
     from intercode.interop.export import export_run
 
     find_own_modules()
-    of_tasks = {name: options.pop(name) for name in ("env", "image", "split", "limit")}
+    context = click.get_current_context()
+    given = context.meta["intercode.given"].difference(_OF_BOTH)
+    for param in context.command.params:
+        is_for_form = (param.name in _OF_TASKS) == (form == HARBOR)
+        if param.name in given and not is_for_form:
+            raise UsageError(f"--format {form} takes no {param.opts[0]}")
+    of_tasks = {name: options.pop(name) for name in _OF_TASKS}
     if form == HARBOR:
         export_tasks(run, file, **of_tasks)
         return
-    if any(of_tasks.values()):
-        raise UsageError(f"--{', --'.join(of_tasks)} are for --format {HARBOR}")
     run = str(shared.RUN_PATH.convert(run, None, None))
     episodes, rows = export_run(run, form, output=file, trust=shared.is_trusted(), **options)
     click.echo(
@@ -102,4 +109,4 @@ def export_tasks(source: str, out: str | None, **options: Any) -> None:
     count, left_out = export.export_tasks(source, out, **options)
     for task, why in left_out.items():
         click.echo(f"left out: {task}: {why}", err=True)
-    click.echo(f"intercode: {count} tasks in {out}", err=True)
+    click.echo(f"intercode: {count_of(count, 'task')} in {out}", err=True)

@@ -12,7 +12,7 @@ variant data too, because it runs the same environment. A task is written if its
 way and an empty file earns 0.
 
 Left out, with the reason in card.json: tasks that ask a user or look up documents, those with
-services or an image of their own, and databases of MariaDB.
+services or an image of their own, those without a gold, and databases of MariaDB.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import hashlib
 import io
 import json
 import re
+import shlex
+import tarfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,23 +38,27 @@ from intercode.envs.sql.databases import database
 from intercode.envs.sql.engines.sqlite import SqliteEngine
 from intercode.envs.verify import read_verifier
 from intercode.errors import DataError, UsageError
+from intercode.factory import OF_WORLD
 from intercode.interop.export import new_folder
 from intercode.interop.harbor import verdict
-from intercode.reading import files_below
+from intercode.interop.harbor.verdict import APP
+from intercode.reading import files_below, present
 from intercode.tasks import DataSet
 from intercode.types import Task
-from intercode_sandbox.copying import LARGEST, pack
-from intercode_sandbox.image import DEFAULT_PACKAGES
+from intercode.user import FIELDS as ASKING
+from intercode_sandbox.base import script_command
+from intercode_sandbox.copying import LARGEST
+from intercode_sandbox.image import DEFAULT_PACKAGES, EPOCH
 from intercode_sandbox.pod import PodProvider
 from intercode_sandbox.template import PYTHON_CACHE
 
-IMAGE, APP = "debian:12-slim", "/app"
+IMAGE = "debian:12-slim"
 _ORG = "intercode"
 _PACKAGES = ("python3", "sqlite3", *DEFAULT_PACKAGES)
 _BUILD = {
     "tree.tar": "ADD {} /\n",
-    "setup.sh": "COPY {0} /tmp/setup\nRUN bash /tmp/setup && rm /tmp/setup\n",
-    "task.sh": "COPY {0} /tmp/setup\nRUN bash /tmp/setup && rm /tmp/setup\n",
+    "setup.sh": "COPY {} /tmp/setup\nRUN {} && rm /tmp/setup\n",
+    "task.sh": "COPY {} /tmp/setup\nRUN {} && rm /tmp/setup\n",
     "assets": f'ADD [{{}}, "{FOLDER}/"]\n',
     "databases": f'COPY [{{}}, "{APP}/"]\n',
 }
@@ -76,13 +82,19 @@ create_shared_memory = singledispatch(print)
 """,
 }
 """A stand-in for Gymnasium in the verifier, with the names that the environments import."""
-_NOT_PORTABLE = {
+_SHOWN = """
+setup cwd env assets action_seconds memory processes disk files_count db db_id evidence
+preprocess_sql unclarified rounds rounds_rule rounds_reward go_on changes
+"""
+"""The fields of a task's world and conversation that an exported task obeys. Fields that only judge
+need not be shown: the verifier reads them."""
+_REASONS = {
     "facets": "asks a user, and there is none in Harbor",
     "lookups": "looks up documents, which costs a budget that Harbor does not have",
     "services": "has services, which the verifier cannot start",
     "image": "has an image of its own",
 }
-"""Fields of records that the verifier cannot obey, and why their tasks are left out."""
+"""Why tasks with these fields are left out."""
 _TEST = """#!/bin/bash
 python3 -m zipfile -e /tests/verdict.zip /var/tmp/verdict && exec python3 /var/tmp/verdict
 """
@@ -104,7 +116,7 @@ env = {{ {variable} = "{number}" }}
 """
 _ONCE = (
     "When you have finished, the file is executed once, in a fresh copy of this machine's files, "
-    "without a network"
+    "without a network and for at most {seconds:g} seconds"
 )
 _BEFORE = "This was asked before, and the files handed in for it are executed first:"
 _ON_OTHERS = " It is executed on other data too, so it must compute its answer."
@@ -154,23 +166,23 @@ def export_tasks(
     use; by default it is Debian 12 with packages for shell tasks. Raises `UsageError` if there is
     nothing to export.
     """
-    name = env or str(source)
+    is_starter = source in FORMS and env in (None, source) and not present(source)
+    name = str(source)
+    if not is_starter:
+        name, chosen["data"] = env or "", name
     if name not in FORMS:
-        raise UsageError(f"name the environment of {source}: --env {'|'.join(FORMS)}")
+        starter = f"{source} is not the name of starter tasks ({', '.join(FORMS)})"
+        raise UsageError(f"{starter}; for your own data, add --env ENV")
     env_class = environment_class(name)
-    if source not in FORMS:
-        chosen["data"] = str(source)
     options = env_class.Options.of({**chosen, "max_turns": None}, name)
     data, factory = env_class.read_data(options), env_class.prepare(options)
     names = dict[str, str]()
     left_out = {task.id: str(why) for task, why in factory.left_out}
     with new_folder(out, "tasks") as folder, factory() as player:
-        writer = Writer(player, data, name, _head(image), _packed(FORMS[name]))
+        writer = Writer(player, data, options, name, _head(image), _packed(FORMS[name]))
         for task in factory.tasks:
             slug = _slug(task.id)
             try:
-                if (folder / slug).exists():
-                    raise DataError("has the name of another task in Harbor")
                 writer.write(task, folder / slug, slug)
                 names[task.id] = slug
             except DataError as error:
@@ -202,6 +214,7 @@ class Writer:
 
     player: Any
     data: DataSet
+    options: Any
     env: str
     head: str
     program: bytes
@@ -219,8 +232,9 @@ class Writer:
         tests = folder / "tests"
         files = self._files(task)
         self._write_data(task, tests / "data", files)
-        self._write_world(folder / "environment", files)
+        self._write_world(task, folder / "environment", files)
         about = {"env": self.env, "task": task.id, "answers": paths, "is_word": form.is_word}
+        about["in_image"] = hasattr(self.options, "image")
         is_outcome = self.player.language.is_shell and "verify" not in task.extra
         about["runs"] = is_outcome and not self.player.run_gold(task).faults
         _write(tests / "task.json", json.dumps(about))
@@ -236,7 +250,9 @@ class Writer:
             if number > 1:
                 before = "\n\n".join(earlier.query for earlier in posed.earlier)
                 asked = f"{posed.query}\n\n{_BEFORE}\n\n{before}"
-            asks = form.asks.format(path=path) + (_ON_OTHERS if posed.general else "")
+            asks = form.asks.format(path=path, seconds=self._seconds(task))
+            if posed.general:
+                asks += _ON_OTHERS
             _write(place / "instruction.md", f"{asked}\n\n{asks}\n")
             gold, solve = f"answer{form.suffix}", 'cp "$(dirname "$0")/{gold}" {path}'
             if posed.extra.get("gold_is") == "script":
@@ -249,9 +265,10 @@ class Writer:
     def _require_sound(self, task: Task, rounds: Sequence[Task]) -> None:
         """Raise `DataError` unless the verifier can judge the task, its gold earns 1, and an empty
         answer 0."""
-        for field, why in _NOT_PORTABLE.items():
-            if any(posed.extra.get(field) for posed in rounds):
-                raise DataError(why)
+        of_world = {*OF_WORLD.split(), "verify_image"}.intersection(self.player.fields)
+        for name in sorted(of_world.union(ASKING).difference(_SHOWN.split())):
+            if any(posed.extra.get(name) for posed in rounds):
+                raise DataError(_REASONS.get(name, f"has the field {name!r}, which Harbor lacks"))
         golds = [posed.gold for posed in rounds]
         if not all(golds):
             raise DataError("has no gold")
@@ -268,6 +285,12 @@ class Writer:
                 who = "its gold" if reward else "doing nothing"
                 raise DataError(f"{who} earns {earned:g} when it is handed in as a file")
 
+    def _seconds(self, task: Task) -> float:
+        """Return how long a file may take."""
+        if hasattr(self.options, "chosen_limits"):
+            return float(self.options.chosen_limits.changed_by(task.extra).seconds)
+        return float(self.options.seconds)
+
     def _files(self, task: Task) -> dict[str, bytes]:
         """Return what the task's world is made of, by path in a data folder, and in `task.sh` the
         task's own setup."""
@@ -280,28 +303,48 @@ class Writer:
         }
         for name, place in places.items():
             if place:
-                files[name] = pack(place) if place.is_dir() else place.read_bytes()
-        if script := task.extra.get("setup"):
+                files[name] = _packed_tree(place) if place.is_dir() else place.read_bytes()
+        if hasattr(self.options, "tree"):
+            for name in ("setup.sh", "second.sh"):
+                files[name] = _with_app(files.get(name, b"").decode()).encode()
+        if hasattr(world, "challenges"):
+            if assets := world.challenges[task.id].packed:
+                files[f"assets/{task.id}.tar"] = assets
+        elif script := task.extra.get("setup"):
             files["task.sh"] = str(script).encode()
-        if hasattr(world, "challenges") and (assets := world.challenges[task.id].packed):
-            files[f"assets/{task.id}.tar"] = assets
-        if engine := getattr(world, "engine", None):
-            if not isinstance(engine, SqliteEngine):
-                raise DataError(f"has a database of {engine.name}; the verifier has SQLite alone")
-            name = f"{database(task, engine)}.{engine.name}"
-            content = engine.sandbox.read(f"{engine.folder()}/original/{name}", limit=LARGEST)
-            files[f"databases/{name}"] = content
+        if hasattr(world, "engine"):
+            name, files[name] = self._database(task, "original")
         return files
 
-    def _write_world(self, folder: Path, files: Mapping[str, bytes]) -> None:
+    def _database(self, task: Task, state: str) -> tuple[str, bytes]:
+        """Return the path and the content of a database, `original` or as an `episode` begins."""
+        engine = self.player.world.engine
+        if not isinstance(engine, SqliteEngine):
+            raise DataError(f"has a database of {engine.name}; the verifier has SQLite alone")
+        name = f"{database(task, engine)}.{engine.name}"
+        content = engine.sandbox.read(f"{engine.folder()}/{state}/{name}", limit=LARGEST)
+        return f"databases/{name}", content
+
+    def _write_world(self, task: Task, folder: Path, files: dict[str, bytes]) -> None:
         """Write the image that the agent explores."""
         player, lines, cwd = self.player, self.head, APP
+        if hasattr(player.world, "engine"):
+            name, content = self._database(task, "episode")
+            files = {**files, name: content}
         for name, content in files.items():
             if line := _BUILD.get(name.partition("/")[0]):
                 _write(folder / name, content)
-                lines += line.format(json.dumps(name))
+                command = ""
+                if name.endswith(".sh"):
+                    command = shlex.join(script_command(content.decode(), "/tmp/setup"))
+                lines += line.format(json.dumps(name), command)
         if player.language.shell:
             cwd = player.execute(player.language.in_shell("pwd")).output.strip()
+        for name, value in (task.extra.get("env") or {}).items():
+            if not value.isprintable():
+                raise DataError(f"has a variable {name} of several lines")
+            value = json.dumps(value, ensure_ascii=False).replace("$", "\\$")
+            lines += f"ENV {name}={value}\n"
         _write(folder / "Dockerfile", f"{lines}RUN mkdir -p {APP}\nWORKDIR {cwd}\n")
 
     def _write_data(self, task: Task, folder: Path, files: Mapping[str, bytes]) -> None:
@@ -369,9 +412,38 @@ def _base(task: Task) -> object:
     return task.extra.get("db", task.extra.get("db_id"))
 
 
+def _packed_tree(folder: Path) -> bytes:
+    """Return a tar of files that belong to root. Equal files give equal bytes, whenever they were
+    written."""
+
+    def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+        entry.uid = entry.gid = 0
+        entry.uname = entry.gname = ""
+        entry.mtime = EPOCH
+        return entry
+
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.add(folder, ".", filter=plain)
+    return archive.getvalue()
+
+
+def _with_app(script: str) -> str:
+    """Return a setup script in Bash that also makes the folder of the answers."""
+    if script_command(script, "")[0] not in ("bash", "sh"):
+        raise DataError("has a setup that is no shell script")
+    lines = script.split("\n")
+    lines.insert(script.startswith("#!"), f"mkdir -p {APP}")
+    return "\n".join(lines)
+
+
 def _slug(text: str) -> str:
-    """Return a name for Harbor: letters, digits, dots and hyphens."""
-    return re.sub(r"[^A-Za-z0-9._]+|\.\.+", "-", text).strip("._-") or "task"
+    """Return a name for Harbor, of lower-case letters, digits and hyphens. Different texts have
+    different names."""
+    slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60]
+    if slug == text:
+        return slug
+    return f"{slug}-{hashlib.sha256(text.encode()).hexdigest()[:8]}".lstrip("-")
 
 
 def _write(path: Path, content: str | bytes, mode: int = 0o644) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -18,11 +19,16 @@ from pathlib import Path
 
 from intercode.env import InterCodeEnv
 from intercode.envs import make
+from intercode_sandbox import cache, template
 
+APP = "/app"
+"""The folder of the answers, empty when an answer runs."""
 TESTS, REWARD = Path("/tests"), Path("/logs/verifier/reward.txt")
 ROUND = "ROUNDS_PLAYED"
 """The variable that says how many rounds have been played."""
 _LONGEST = 1 << 20
+_OF_SHELL = {ROUND, "HOSTNAME", "OLDPWD", "PWD", "SHLVL", "_"}
+"""Variables that are not the image's."""
 
 
 def earned(env: InterCodeEnv, task: str, answers: Iterable[str], *, is_word: bool) -> float:
@@ -54,11 +60,32 @@ def read_answer(path: str) -> str:
     return ""
 
 
+def this_image() -> str:
+    """Make an image of this container's files and variables without the tests, the answers, this
+    program and the cache. Return its name."""
+    hidden = [TESTS, REWARD.parents[1], Path(__file__).parent, cache.root(), f"{APP}/*"]
+    words = ["tar", "-C", "/", "--one-file-system", "--anchored"]
+    words += [f"--exclude=.{path}" for path in hidden]
+
+    def build(image: Path) -> None:
+        tree = template.new_tree(image)
+        with subprocess.Popen([*words, "-cf", "-", "."], stdout=subprocess.PIPE) as files:
+            template.untar(Path("/"), tree, files.stdout)
+        if files.returncode:
+            sys.exit("no verdict: not all files of the image can be read")
+        template.mount_points(tree)
+        variables = {name: os.environ[name] for name in os.environ.keys() - _OF_SHELL}
+        template.write_settings(image, {"environment": variables})
+
+    return cache.folder("images", "verifier", build).name
+
+
 def main() -> None:
     """Score the answers to the task in /tests, and write the reward."""
     about = json.loads((TESTS / "task.json").read_text("utf-8"))
     paths = about["answers"][: int(os.environ.get(ROUND, "1"))]
-    env = make(about["env"], data=TESTS / "data", max_turns=None)
+    options = {"image": this_image()} if about["in_image"] else {}
+    env = make(about["env"], data=TESTS / "data", max_turns=None, **options)
     for task in env.tasks:
         if about["runs"] and (faults := env.run_gold(task).faults):
             sys.exit(f"no verdict: {faults[0]}")  # such as a program that the image lacks
