@@ -96,37 +96,30 @@ def data_generate(
     `data list` lists the families. The folder has the splits train and test, and works like any
     data folder; its card.json says how it was made. The same options give the same bytes.
     """
-    from intercode.generate import FAMILIES
+    from intercode.generate import FAMILIES, generate
     from intercode.generate.generation import CARD
+    from intercode.generate.ladder import NEW_FAMILY
 
     if form and options["asks"]:
         raise UsageError(f"--asks makes tasks that ask a user, and --format {form} has none")
     if not (form and options["resume"] and present(f"{out}/{CARD}")):
-        _generate(family, n, split, out, options)
+        with bar("generating", n, quiet=False) as advance:
+            generated = generate(
+                family, n=n, split=split, out=out, on_task=lambda: advance("generating"), **options
+            )
+        splits = [
+            f"{count} tasks of the split {split}" for split, count in generated.splits.items()
+        ]
+        click.echo(f"{out}: {', '.join(splits)}")
+        if count := generated.rungs.get(NEW_FAMILY):
+            click.echo(f"{count} of the test tasks are of another family (distance 4)")
+        yields = [f"{kind} {part:.0%}" for kind, part in generated.yields().items()]
+        click.echo(f"kept of what was drawn: {', '.join(yields)}")
+        for kind, mistake in generated.unrefuted().items():
+            click.echo(f"most often accepted ({kind}): {mistake}")
+        click.echo(
+            f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} "
+            f"--split {split or 'test'} --agent gold"
+        )
     if form:
         part("export_tasks")(out, f"{out}/{form}", env=FAMILIES[family].env)
-
-
-def _generate(
-    family: str, n: int, split: Literal["train", "test"] | None, out: str, options: Any
-) -> None:
-    """Generate tasks, and say what they are."""
-    from intercode.generate import FAMILIES, generate
-    from intercode.generate.ladder import NEW_FAMILY
-
-    with bar("generating", n, quiet=False) as advance:
-        generated = generate(
-            family, n=n, split=split, out=out, on_task=lambda: advance("generating"), **options
-        )
-    splits = [f"{count} tasks of the split {split}" for split, count in generated.splits.items()]
-    click.echo(f"{out}: {', '.join(splits)}")
-    if count := generated.rungs.get(NEW_FAMILY):
-        click.echo(f"{count} of the test tasks are of another family (distance 4)")
-    yields = [f"{kind} {part:.0%}" for kind, part in generated.yields().items()]
-    click.echo(f"kept of what was drawn: {', '.join(yields)}")
-    for kind, mistake in generated.unrefuted().items():
-        click.echo(f"most often accepted ({kind}): {mistake}")
-    click.echo(
-        f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} "
-        f"--split {split or 'test'} --agent gold"
-    )

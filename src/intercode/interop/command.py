@@ -15,8 +15,6 @@ from intercode.plugins import find_own_modules
 from intercode.report.text import count_of
 
 HARBOR = "harbor"
-_OF_TASKS = ("env", "image", "split", "limit")
-_OF_BOTH = ("run", "form", "file")
 
 
 @shared.command()
@@ -41,7 +39,6 @@ _OF_BOTH = ("run", "form", "file")
 )
 @click.option(
     "--as",
-    "as_agent",
     type=shared.TEXT,
     metavar="AGENT",
     help=(
@@ -84,18 +81,16 @@ def export(run: str, form: str, file: str | None, **options: Any) -> None:
     from intercode.interop.export import export_run
 
     find_own_modules()
-    context = click.get_current_context()
-    given = context.meta["intercode.given"].difference(_OF_BOTH)
-    for param in context.command.params:
-        is_for_form = (param.name in _OF_TASKS) == (form == HARBOR)
-        if param.name in given and not is_for_form:
-            raise UsageError(f"--format {form} takes no {param.opts[0]}")
-    of_tasks = {name: options.pop(name) for name in _OF_TASKS}
+    of_tasks = {name: options.pop(name) for name in ("env", "image", "split", "limit")}
+    unused = of_tasks if form != HARBOR else options
+    if wrong := click.get_current_context().meta["intercode.given"].intersection(unused):
+        raise UsageError(f"--format {form} takes no --{', --'.join(sorted(wrong))}")
     if form == HARBOR:
         export_tasks(run, file, **of_tasks)
         return
     run = str(shared.RUN_PATH.convert(run, None, None))
-    episodes, rows = export_run(run, form, output=file, trust=shared.is_trusted(), **options)
+    how = {"as_agent": options.pop("as"), "output": file, "trust": shared.is_trusted()}
+    episodes, rows = export_run(run, form, **how, **options)
     click.echo(
         f"intercode: {rows} rows from {episodes} episodes" + (f" in {file}" if file else ""),
         err=True,

@@ -21,8 +21,7 @@ import hashlib
 import io
 import json
 import re
-import shlex
-import tarfile
+import subprocess
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from typing import Any
 import intercode
 from intercode.doors import PARTS
 from intercode.envs import environment_class
-from intercode.envs.ctf.world import FOLDER
+from intercode.envs.ctf.world import FOLDER, last_line
 from intercode.envs.sql.databases import database
 from intercode.envs.sql.engines.sqlite import SqliteEngine
 from intercode.envs.verify import read_verifier
@@ -46,7 +45,8 @@ from intercode.reading import files_below, present
 from intercode.tasks import DataSet
 from intercode.types import Task
 from intercode.user import FIELDS as ASKING
-from intercode_sandbox.base import script_command
+from intercode.user import ROUND_FIELDS
+from intercode_sandbox.base import Limits
 from intercode_sandbox.copying import LARGEST
 from intercode_sandbox.image import DEFAULT_PACKAGES, EPOCH
 from intercode_sandbox.pod import PodProvider
@@ -55,10 +55,11 @@ from intercode_sandbox.template import PYTHON_CACHE
 IMAGE = "debian:12-slim"
 _ORG = "intercode"
 _PACKAGES = ("python3", "sqlite3", *DEFAULT_PACKAGES)
+_SETUP = "COPY {} /tmp/setup\nRUN chmod +x /tmp/setup && bash -c /tmp/setup && rm /tmp/setup\n"
 _BUILD = {
     "tree.tar": "ADD {} /\n",
-    "setup.sh": "COPY {} /tmp/setup\nRUN {} && rm /tmp/setup\n",
-    "task.sh": "COPY {} /tmp/setup\nRUN {} && rm /tmp/setup\n",
+    "setup.sh": _SETUP,
+    "task.sh": _SETUP,
     "assets": f'ADD [{{}}, "{FOLDER}/"]\n',
     "databases": f'COPY [{{}}, "{APP}/"]\n',
 }
@@ -82,8 +83,10 @@ create_shared_memory = singledispatch(print)
 """,
 }
 """A stand-in for Gymnasium in the verifier, with the names that the environments import."""
+_PACK = (f"tar --sort=name --mtime=@{EPOCH} --owner=0 --group=0 --numeric-owner -cf - .").split()
+"""Packs a folder: equal files give equal bytes, whenever they were written."""
 _SHOWN = """
-setup cwd env assets action_seconds memory processes disk files_count db db_id evidence
+setup cwd assets action_seconds memory processes disk files_count db db_id evidence
 preprocess_sql unclarified rounds rounds_rule rounds_reward go_on changes
 """
 """The fields of a task's world and conversation that an exported task obeys. Fields that only judge
@@ -130,7 +133,6 @@ class Form:
     suffix: str
     asks: str
     packages: tuple[str, ...] = ()
-    is_word: bool = False  # the text itself is submitted
 
 
 FORMS = {
@@ -146,7 +148,7 @@ FORMS = {
         ("sqlglot",),
     ),
     "python": Form(".py", f"Write Python code that does this to {{path}}. {_ONCE}."),
-    "ctf": Form(".txt", "Write the flag to {path}. The task's files are in /ctf.", is_word=True),
+    "ctf": Form(".txt", "Write the flag to {path}. The task's files are in /ctf."),
 }
 
 
@@ -177,7 +179,9 @@ def export_tasks(
     options = env_class.Options.of({**chosen, "max_turns": None}, name)
     data, factory = env_class.read_data(options), env_class.prepare(options)
     names = dict[str, str]()
-    left_out = {task.id: str(why) for task, why in factory.left_out}
+    left_out = dict[str, str]()
+    for task, issue in factory.left_out:
+        left_out[task.id] = str(issue)
     with new_folder(out, "tasks") as folder, factory() as player:
         writer = Writer(player, data, options, name, _head(image), _packed(FORMS[name]))
         for task in factory.tasks:
@@ -225,71 +229,66 @@ class Writer:
         paths = [f"{APP}/answer{form.suffix}"]
         if task.rounds:
             paths = [f"{APP}/answer-{n}{form.suffix}" for n in range(1, len(rounds) + 1)]
-        self._require_sound(task, rounds)
+        golds = self._require_sound(task, rounds)
         query, _ = self.player.reset(options={"task": task.id})
         if "verify" in task.extra:  # without the note on how to submit
             query = task.query
         tests = folder / "tests"
         files = self._files(task)
-        self._write_data(task, tests / "data", files)
         self._write_world(task, folder / "environment", files)
-        about = {"env": self.env, "task": task.id, "answers": paths, "is_word": form.is_word}
-        about["in_image"] = hasattr(self.options, "image")
+        self._write_data(task, tests / "data", files)
         is_outcome = self.player.language.is_shell and "verify" not in task.extra
-        about["runs"] = is_outcome and not self.player.run_gold(task).faults
+        runs = is_outcome and not self.player.run_gold(task).faults
+        about = {"env": self.env, "task": task.id, "answers": paths, "runs": runs}
         _write(tests / "task.json", json.dumps(about))
         _write(tests / "verdict.zip", self.program)
         _write(tests / "test.sh", _TEST, mode=0o755)
         _write(tests / "Dockerfile", f"{self.head}COPY . /tests/\n")
+        seconds = getattr(self.options, "seconds", Limits().changed_by(task.extra).seconds)
         settings = _SETTINGS.format(artifacts=json.dumps(paths), name=f"{_ORG}/{slug}")
-        for number, (posed, path) in enumerate(zip(rounds, paths, strict=True), start=1):
-            place, asked = folder, query
+        before = _BEFORE
+        for number, posed in enumerate(rounds):
+            place, path = folder, paths[number]
             if task.rounds:
-                place = folder / "steps" / f"round-{number}"
-                settings += _STEP.format(number=number, variable=verdict.ROUND)
-            if number > 1:
-                before = "\n\n".join(earlier.query for earlier in posed.earlier)
-                asked = f"{posed.query}\n\n{_BEFORE}\n\n{before}"
-            asks = form.asks.format(path=path, seconds=self._seconds(task))
+                place = folder / "steps" / f"round-{number + 1}"
+                settings += _STEP.format(number=number + 1, variable=verdict.ROUND)
+            asked = f"{posed.query}\n\n{before}" if number else query
+            before += f"\n\n{posed.query}"
+            asks = form.asks.format(path=path, seconds=seconds)
             if posed.general:
                 asks += _ON_OTHERS
             _write(place / "instruction.md", f"{asked}\n\n{asks}\n")
-            gold, solve = f"answer{form.suffix}", 'cp "$(dirname "$0")/{gold}" {path}'
-            if posed.extra.get("gold_is") == "script":
-                gold, solve = "gold.sh", 'bash "$(dirname "$0")/{gold}" | tail -n 1 >{path}'
-            _write(place / "solution" / gold, f"{posed.gold}\n")
-            script = f"#!/bin/bash\n{solve.format(gold=gold, path=path)}\n"
-            _write(place / "solution" / "solve.sh", script, mode=0o755)
+            name = f"answer{form.suffix}"
+            _write(place / "solution" / name, f"{golds[number]}\n")
+            solve = f'#!/bin/bash\ncp "$(dirname "$0")/{name}" {path}\n'
+            _write(place / "solution" / "solve.sh", solve, mode=0o755)
         _write(folder / "task.toml", settings)
 
-    def _require_sound(self, task: Task, rounds: Sequence[Task]) -> None:
-        """Raise `DataError` unless the verifier can judge the task, its gold earns 1, and an empty
-        answer 0."""
+    def _require_sound(self, task: Task, rounds: Sequence[Task]) -> list[str]:
+        """Return the right answers. Raises `DataError` unless the verifier can judge the task,
+        they earn 1, and empty ones 0."""
         of_world = {*OF_WORLD.split(), "verify_image"}.intersection(self.player.fields)
         for name in sorted(of_world.union(ASKING).difference(_SHOWN.split())):
             if any(posed.extra.get(name) for posed in rounds):
-                raise DataError(_REASONS.get(name, f"has the field {name!r}, which Harbor lacks"))
+                raise DataError(
+                    _REASONS.get(name, f"has the field {name!r}, which is not exported")
+                )
         golds = [posed.gold for posed in rounds]
         if not all(golds):
             raise DataError("has no gold")
-        for gold in golds if self.player.language.is_shell else ():
-            if reason := PodProvider().refuses(gold):
-                raise DataError(f"{reason}; the verifier is a pod")
+        if self.player.language.is_shell:
+            for gold in golds:
+                if reason := PodProvider().refuses(gold):
+                    raise DataError(f"{reason}; the verifier is a pod")
         if task.extra.get("gold_is") == "script":
             self.player.reset(options={"task": task.id})
-            golds = self.player.execute(task.gold).output.strip().splitlines()[-1:]
-        for answers, reward in ((golds, 1.0), ([""] * len(rounds), 0.0)):
-            is_word = FORMS[self.env].is_word
-            earned = verdict.earned(self.player, task.id, answers, is_word=is_word)
+            golds = [last_line(self.player.execute(task.gold).output)]
+        nothing = [""] * len(rounds)
+        for answers, reward, who in ((golds, 1.0, "its gold"), (nothing, 0.0, "doing nothing")):
+            earned = verdict.earned(self.player, task.id, answers)
             if earned != reward:
-                who = "its gold" if reward else "doing nothing"
                 raise DataError(f"{who} earns {earned:g} when it is handed in as a file")
-
-    def _seconds(self, task: Task) -> float:
-        """Return how long a file may take."""
-        if hasattr(self.options, "chosen_limits"):
-            return float(self.options.chosen_limits.changed_by(task.extra).seconds)
-        return float(self.options.seconds)
+        return golds
 
     def _files(self, task: Task) -> dict[str, bytes]:
         """Return what the task's world is made of, by path in a data folder, and in `task.sh` the
@@ -302,50 +301,40 @@ class Writer:
             "second.sh": data.second_setup,
         }
         for name, place in places.items():
-            if place:
-                files[name] = _packed_tree(place) if place.is_dir() else place.read_bytes()
-        if hasattr(self.options, "tree"):
-            for name in ("setup.sh", "second.sh"):
-                files[name] = _with_app(files.get(name, b"").decode()).encode()
-        if hasattr(world, "challenges"):
-            if assets := world.challenges[task.id].packed:
-                files[f"assets/{task.id}.tar"] = assets
-        elif script := task.extra.get("setup"):
-            files["task.sh"] = str(script).encode()
-        if hasattr(world, "engine"):
-            name, files[name] = self._database(task, "original")
-        return files
+            if place and place.is_dir():
+                packing = subprocess.run(_PACK, cwd=place, check=True, stdout=subprocess.PIPE)
+                files[name] = packing.stdout
+            elif place:
+                files[name] = place.read_bytes()
+        if hasattr(world, "challenges") and (assets := world.challenges[task.id].packed):
+            files[f"assets/{task.id}.tar"] = assets
+        return {**files, **self._database(task, "original")}
 
-    def _database(self, task: Task, state: str) -> tuple[str, bytes]:
-        """Return the path and the content of a database, `original` or as an `episode` begins."""
-        engine = self.player.world.engine
+    def _database(self, task: Task, state: str) -> dict[str, bytes]:
+        """Return the content of a task's database, `original` or as an `episode` begins, by its
+        path; nothing if there are no databases."""
+        engine = getattr(self.player.world, "engine", None)
+        if engine is None:
+            return {}
         if not isinstance(engine, SqliteEngine):
             raise DataError(f"has a database of {engine.name}; the verifier has SQLite alone")
         name = f"{database(task, engine)}.{engine.name}"
         content = engine.sandbox.read(f"{engine.folder()}/{state}/{name}", limit=LARGEST)
-        return f"databases/{name}", content
+        return {f"databases/{name}": content}
 
-    def _write_world(self, task: Task, folder: Path, files: dict[str, bytes]) -> None:
+    def _write_world(self, task: Task, folder: Path, files: Mapping[str, bytes]) -> None:
         """Write the image that the agent explores."""
         player, lines, cwd = self.player, self.head, APP
-        if hasattr(player.world, "engine"):
-            name, content = self._database(task, "episode")
-            files = {**files, name: content}
+        files = {**files, **self._database(task, "episode")}
+        if hasattr(player.world, "spec_of") and "setup" in task.extra:
+            files["task.sh"] = task.extra["setup"].encode()
         for name, content in files.items():
             if line := _BUILD.get(name.partition("/")[0]):
                 _write(folder / name, content)
-                command = ""
-                if name.endswith(".sh"):
-                    command = shlex.join(script_command(content.decode(), "/tmp/setup"))
-                lines += line.format(json.dumps(name), command)
+                lines += line.format(json.dumps(name))
         if player.language.shell:
             cwd = player.execute(player.language.in_shell("pwd")).output.strip()
-        for name, value in (task.extra.get("env") or {}).items():
-            if not value.isprintable():
-                raise DataError(f"has a variable {name} of several lines")
-            value = json.dumps(value, ensure_ascii=False).replace("$", "\\$")
-            lines += f"ENV {name}={value}\n"
-        _write(folder / "Dockerfile", f"{lines}RUN mkdir -p {APP}\nWORKDIR {cwd}\n")
+        _write(folder / "Dockerfile", f"{lines}WORKDIR {cwd}\n")
 
     def _write_data(self, task: Task, folder: Path, files: Mapping[str, bytes]) -> None:
         """Write the data set of one task. Tasks on the same database stay with it, since variant
@@ -360,7 +349,8 @@ class Writer:
 
     def _record(self, task: Task, folder: Path) -> dict[str, Any]:
         """Return the record of a task, and write its tests."""
-        rounds = []
+        player, first, rounds = self.player, dict[str, Any](), []
+        names = {*ROUND_FIELDS, *player.fields, *player.decided_by}.difference(OF_WORLD.split())
         for number, posed in enumerate((task, *task.rounds), start=1):
             record = {**posed.extra, "query": posed.query, "gold": posed.gold, "golds": posed.golds}
             if verifier := read_verifier(posed, self.data.folder):
@@ -368,32 +358,28 @@ class Writer:
                 record.pop("verify_files", None)
                 for name, (content, mode) in verifier.files.items():
                     _write(folder / record["verify"] / name, content, mode=mode)
-            rounds.append(record)
-        first, entries = rounds[0], []
-        for record in rounds:
-            entry: dict[str, Any] = dict.fromkeys(first.keys() - record)
-            for name, value in record.items():
-                if first.get(name) != value:
-                    entry[name] = value
-            entries.append(entry)
+            first = first or record
+            rounds.append({name: record.get(name) for name in sorted(names)})
         if task.rounds:
-            first = {**first, "rounds": entries}
+            first = {**first, "rounds": rounds}
         return {"id": task.id, **first}
 
 
 def _head(image: str | None) -> str:
     """Return the first lines of a Dockerfile."""
-    if image:
-        return f"FROM {image}\n"
-    install = f"apt-get install -y --no-install-recommends {' '.join(_PACKAGES)}"
-    return f"FROM {IMAGE}\nRUN apt-get update && {install} && rm -rf /var/lib/apt/lists/*\n"
+    head = f"FROM {image}\n"
+    if not image:
+        install = f"apt-get install -y --no-install-recommends {' '.join(_PACKAGES)}"
+        head = f"FROM {IMAGE}\nRUN apt-get update && {install} && rm -rf /var/lib/apt/lists/*\n"
+    return f"{head}RUN mkdir -p {APP}\n"
 
 
 def _packed(form: Form) -> bytes:
     """Return the verifier's program: the environments with all that they import, but no wing."""
-    wings = {path.split(".")[1] for path in PARTS.values()}
-    left_out = {*wings, "cli", "starter", PYTHON_CACHE}
-    files = {name: text.encode() for name, text in _STAND_IN.items()}
+    left_out = {"cli", "starter", PYTHON_CACHE}
+    for path in PARTS.values():
+        left_out.add(path.split(".")[1])
+    files = dict[str, str | bytes](_STAND_IN)
     files["__main__.py"] = Path(verdict.__file__).read_bytes()
     for package in ("intercode", "intercode_sandbox", *form.packages):
         folder = Path(import_module(package).__file__ or "").parent
@@ -412,51 +398,28 @@ def _base(task: Task) -> object:
     return task.extra.get("db", task.extra.get("db_id"))
 
 
-def _packed_tree(folder: Path) -> bytes:
-    """Return a tar of files that belong to root. Equal files give equal bytes, whenever they were
-    written."""
-
-    def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-        entry.uid = entry.gid = 0
-        entry.uname = entry.gname = ""
-        entry.mtime = EPOCH
-        return entry
-
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        tar.add(folder, ".", filter=plain)
-    return archive.getvalue()
-
-
-def _with_app(script: str) -> str:
-    """Return a setup script in Bash that also makes the folder of the answers."""
-    if script_command(script, "")[0] not in ("bash", "sh"):
-        raise DataError("has a setup that is no shell script")
-    lines = script.split("\n")
-    lines.insert(script.startswith("#!"), f"mkdir -p {APP}")
-    return "\n".join(lines)
-
-
 def _slug(text: str) -> str:
     """Return a name for Harbor, of lower-case letters, digits and hyphens. Different texts have
     different names."""
     slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60]
-    if slug == text:
-        return slug
-    return f"{slug}-{hashlib.sha256(text.encode()).hexdigest()[:8]}".lstrip("-")
+    if slug != text:
+        slug = f"{slug or 'task'}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return slug
 
 
 def _write(path: Path, content: str | bytes, mode: int = 0o644) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    if isinstance(content, str):
+        content = content.encode()
+    path.write_bytes(content)
     path.chmod(mode)
 
 
 def _digest(folder: Path) -> str:
     """Return the digest of a task's files that Harbor calls its content hash."""
     digest = hashlib.sha256()
-    names = sorted(path.relative_to(folder).as_posix() for path in files_below(folder))
-    for name in names:
-        content = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    for file in sorted(map(str, files_below(folder))):
+        content = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+        name = file.removeprefix(f"{folder}/")
         digest.update(f"{name}\0{content}\n".encode())
     return digest.hexdigest()

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from intercode.env import InterCodeEnv
 from intercode.envs import make
@@ -27,18 +28,21 @@ TESTS, REWARD = Path("/tests"), Path("/logs/verifier/reward.txt")
 ROUND = "ROUNDS_PLAYED"
 """The variable that says how many rounds have been played."""
 _LONGEST = 1 << 20
-_OF_SHELL = {ROUND, "HOSTNAME", "OLDPWD", "PWD", "SHLVL", "_"}
-"""Variables that are not the image's."""
+_PACK = (
+    "tar -C / --one-file-system --anchored --exclude=./tests --exclude=./logs --exclude=./app/*"
+    " --exclude=./var/tmp/* --exclude=.{} -cf - ."
+)
+"""Packs the image without the tests, the answers, this program and the cache."""
 
 
-def earned(env: InterCodeEnv, task: str, answers: Iterable[str], *, is_word: bool) -> float:
-    """Return the reward of the episode in which each answer is executed and submitted. `is_word`:
-    the answers themselves are what is submitted."""
+def earned(env: InterCodeEnv, task: str, answers: Iterable[str]) -> float:
+    """Return the reward of the episode in which each answer is executed and submitted; a flag is
+    only submitted."""
     env.reset(options={"task": task})
     reward, ended = 0.0, False
     for answer in answers:
         actions = ["submit"]
-        if is_word:
+        if "gold_is" in env.fields:
             actions = [f"submit {answer.strip()}"]
         elif answer:
             actions = [answer, "submit"]
@@ -61,21 +65,16 @@ def read_answer(path: str) -> str:
 
 
 def this_image() -> str:
-    """Make an image of this container's files and variables without the tests, the answers, this
-    program and the cache. Return its name."""
-    hidden = [TESTS, REWARD.parents[1], Path(__file__).parent, cache.root(), f"{APP}/*"]
-    words = ["tar", "-C", "/", "--one-file-system", "--anchored"]
-    words += [f"--exclude=.{path}" for path in hidden]
+    """Make an image of this container's files and variables, but not of what the verdict needs.
+    Return its name."""
 
     def build(image: Path) -> None:
-        tree = template.new_tree(image)
-        with subprocess.Popen([*words, "-cf", "-", "."], stdout=subprocess.PIPE) as files:
-            template.untar(Path("/"), tree, files.stdout)
+        words = _PACK.format(cache.root()).split()
+        with subprocess.Popen(words, stdout=subprocess.PIPE) as files:
+            template.untar(Path("/"), template.new_tree(image), files.stdout)
         if files.returncode:
             sys.exit("no verdict: not all files of the image can be read")
-        template.mount_points(tree)
-        variables = {name: os.environ[name] for name in os.environ.keys() - _OF_SHELL}
-        template.write_settings(image, {"environment": variables})
+        template.write_settings(image, {"environment": dict(os.environ)})
 
     return cache.folder("images", "verifier", build).name
 
@@ -84,13 +83,15 @@ def main() -> None:
     """Score the answers to the task in /tests, and write the reward."""
     about = json.loads((TESTS / "task.json").read_text("utf-8"))
     paths = about["answers"][: int(os.environ.get(ROUND, "1"))]
-    options = {"image": this_image()} if about["in_image"] else {}
-    env = make(about["env"], data=TESTS / "data", max_turns=None, **options)
+    options = dict[str, Any](data=TESTS / "data", max_turns=None)
+    if about["env"] != "sql":
+        options["image"] = this_image()
+    env = make(about["env"], **options)
     for task in env.tasks:
         if about["runs"] and (faults := env.run_gold(task).faults):
             sys.exit(f"no verdict: {faults[0]}")  # such as a program that the image lacks
     answers = map(read_answer, paths)
-    reward = earned(env, about["task"], answers, is_word=about["is_word"])
+    reward = earned(env, about["task"], answers)
     REWARD.write_text(f"{reward}\n", "utf-8")
     print(ascii(env.outcomes()))
 
