@@ -199,7 +199,9 @@ def _arguments(value: object) -> Object:
     if isinstance(value, str):
         with suppress(ValueError, RecursionError):
             arguments = json.loads(value or "{}", strict=False)
-    return arguments if isinstance(arguments, dict) else {"text": value}
+    if isinstance(arguments, dict):
+        return arguments
+    return {"text": value}
 
 
 def _facts(facts: Object, names: Iterable[str]) -> Object:
@@ -240,7 +242,9 @@ def action_of(call: Object) -> str | None:
     if code := code_of(arguments):
         return code
     keys = arguments.get("keystrokes") or arguments.get("raw_action")
-    return keys.removesuffix("\n") if isinstance(keys, str) else None
+    if isinstance(keys, str):
+        return keys.removesuffix("\n")
+    return None
 
 
 # -- reading ---------------------------------------------------------------------------------------

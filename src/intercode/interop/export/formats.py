@@ -148,7 +148,9 @@ def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
 
 
 def _tools(conversation: Conversation) -> Row:
-    return {"tools": conversation.tools} if conversation.tools else {}
+    if conversation.tools:
+        return {"tools": conversation.tools}
+    return {}
 
 
 def rl_rows(config: Config, episode: Episode) -> Iterator[Row]:
@@ -209,9 +211,10 @@ def _write_trajectories(folder: Path, config: Config, rows: Iterable[Row]) -> No
     for row in rows:
         name = re.sub(r"[^\w.-]+", "-", row["extra"]["task"])[:100] + f"__{row['extra']['epoch']}"
         names[name] += 1
-        unique = name if names[name] == 1 else f"{name}-{names[name]}"
-        (folder / unique / "agent").mkdir(parents=True)
-        (folder / unique / "agent" / "trajectory.json").write_bytes(as_json(row))
+        if names[name] > 1:
+            name = f"{name}-{names[name]}"
+        (folder / name / "agent").mkdir(parents=True)
+        (folder / name / "agent" / "trajectory.json").write_bytes(as_json(row))
 
 
 def _write_csv(file: IO[bytes], config: Config, rows: Iterable[Row]) -> None:

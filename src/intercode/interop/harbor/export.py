@@ -91,13 +91,6 @@ preprocess_sql unclarified rounds rounds_rule rounds_reward go_on changes
 """
 """The fields of a task's world and conversation that an exported task obeys. Fields that only judge
 need not be shown: the verifier reads them."""
-_REASONS = {
-    "facets": "asks a user, and there is none in Harbor",
-    "lookups": "looks up documents, which costs a budget that Harbor does not have",
-    "services": "has services, which the verifier cannot start",
-    "image": "has an image of its own",
-}
-"""Why tasks with these fields are left out."""
 _TEST = """#!/bin/bash
 python3 -m zipfile -e /tests/verdict.zip /var/tmp/verdict && exec python3 /var/tmp/verdict
 """
@@ -252,7 +245,9 @@ class Writer:
             if task.rounds:
                 place = folder / "steps" / f"round-{number + 1}"
                 settings += _STEP.format(number=number + 1, variable=verdict.ROUND)
-            asked = f"{posed.query}\n\n{before}" if number else query
+            asked = query
+            if number:
+                asked = f"{posed.query}\n\n{before}"
             before += f"\n\n{posed.query}"
             asks = form.asks.format(path=path, seconds=seconds)
             if posed.general:
@@ -270,9 +265,7 @@ class Writer:
         of_world = {*OF_WORLD.split(), "verify_image"}.intersection(self.player.fields)
         for name in sorted(of_world.union(ASKING).difference(_SHOWN.split())):
             if any(posed.extra.get(name) for posed in rounds):
-                raise DataError(
-                    _REASONS.get(name, f"has the field {name!r}, which is not exported")
-                )
+                raise DataError(f"has the field {name!r}, which tasks of Harbor cannot obey")
         golds = [posed.gold for posed in rounds]
         if not all(golds):
             raise DataError("has no gold")

@@ -412,7 +412,9 @@ class V1Env(gymnasium.Env[Any, str]):
 
 
 def _text(observation: object) -> str:
-    return "".join(map(str, observation)) if isinstance(observation, list) else str(observation)
+    if isinstance(observation, list):
+        return "".join(map(str, observation))
+    return str(observation)
 
 
 class V1BashEnv(V1Env):
@@ -488,7 +490,9 @@ class V1BashEnv(V1Env):
         return list(zip(words[1::2], words[::2], strict=False))
 
     def simplify_path(self, current: str, changed: str) -> str:
-        return folder_after_cd(current, changed) if changed else current
+        if changed:
+            return folder_after_cd(current, changed)
+        return current
 
 
 class V1SqlEnv(V1Env):
@@ -545,7 +549,9 @@ class V1SqlEnv(V1Env):
         answer = self.env.world.answer
         if answer.error or answer.timed_out:
             return result.output
-        return None if answer.table is None else list(answer.table.rows)
+        if answer.table is None:
+            return None
+        return list(answer.table.rows)
 
     def get_reward(self) -> tuple[float, Fields]:
         rows = self.observation if isinstance(self.observation, list) else None
@@ -595,7 +601,9 @@ class V1Cursor:
         return rows
 
     def fetchone(self) -> tuple[object, ...] | None:
-        return self._rows.pop(0) if self._rows else None
+        if self._rows:
+            return self._rows.pop(0)
+        return None
 
     def cursor(self, **_: object) -> V1Cursor:
         return self
