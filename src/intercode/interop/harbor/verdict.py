@@ -30,9 +30,9 @@ ROUND = "ROUNDS_PLAYED"
 _LONGEST = 1 << 20
 _PACK = (
     "tar -C / --one-file-system --anchored --exclude=./tests --exclude=./logs --exclude=./app/*"
-    " --exclude=./var/tmp/* --exclude=.{} -cf - ."
+    " --exclude=./var/*/* --exclude=.{} -cf - ."
 )
-"""Packs the image without the tests, the answers, this program and the cache."""
+"""Packs the image without the tests, the answers, this program, the cache, and package lists."""
 
 
 def earned(env: InterCodeEnv, task: str, answers: Iterable[str]) -> float:

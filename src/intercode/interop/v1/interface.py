@@ -128,7 +128,8 @@ class IntercodeDataLoader:
         if index is None:
             index = random.randint(len(self))
         record = dict(self.records[index])
-        extra = {name: value for name, value in record.items() if name not in ("query", "gold")}
+        extra = dict(record)
+        del extra["query"], extra["gold"]
         if extra:
             record["extra"] = extra
         return record
