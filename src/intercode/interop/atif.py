@@ -372,15 +372,23 @@ def _executed(
 ) -> Iterator[tuple[Object | None, Object]]:
     """Yield the calls that were executed, each with its result, which may be empty, then results
     without a call. One that names no call belongs to the last action if that has no other."""
-    executed = [call for call in calls if call.get("extra") != WAITING]
-    by_call = {result.get("source_call_id"): result for result in results}
-    loose = [result for result in results if result.get("source_call_id") is None]
-    last = next((call for call in reversed(executed) if action_of(call)), None)
+    by_call = dict[Any, Object]()
+    executed, loose, last = list[Object](), list[Object](), None
+    for result in results:
+        id = result.get("source_call_id")
+        by_call[id] = result
+        if id is None:
+            loose.append(result)
+    for call in calls:
+        if call.get("extra") != WAITING:
+            executed.append(call)
+            if action_of(call):
+                last = call
     for call in executed:
-        result = by_call.get(call["tool_call_id"])
-        if result is None and loose and call is last:
+        result = by_call.get(call["tool_call_id"], {})
+        if not result and loose and call is last:
             result = loose.pop(0)
-        yield call, result or {}
+        yield call, result
     for result in loose:
         yield None, result
 

@@ -82,7 +82,9 @@ def export(run: str, form: str, file: str | None, **options: Any) -> None:
 
     find_own_modules()
     of_tasks = {name: options.pop(name) for name in ("env", "image", "split", "limit")}
-    unused = of_tasks if form != HARBOR else options
+    unused = of_tasks
+    if form == HARBOR:
+        unused = options
     if wrong := click.get_current_context().meta["intercode.given"].intersection(unused):
         raise UsageError(f"--format {form} takes no --{', --'.join(sorted(wrong))}")
     if form == HARBOR:
@@ -91,10 +93,10 @@ def export(run: str, form: str, file: str | None, **options: Any) -> None:
     run = str(shared.RUN_PATH.convert(run, None, None))
     how = {"as_agent": options.pop("as"), "output": file, "trust": shared.is_trusted()}
     episodes, rows = export_run(run, form, **how, **options)
-    click.echo(
-        f"intercode: {rows} rows from {episodes} episodes" + (f" in {file}" if file else ""),
-        err=True,
-    )
+    text = f"intercode: {rows} rows from {episodes} episodes"
+    if file:
+        text += f" in {file}"
+    click.echo(text, err=True)
 
 
 def export_tasks(source: str, out: str | None, **options: Any) -> None:

@@ -162,7 +162,7 @@ def _read_task(
         query = read_text(place / "instruction.md", root)
         fields: Record = {"verify": f"{_prefix(tests.parent, root)}tests", "verdict": "reward"}
         check = (task.get("environment") or {}).get("healthcheck")
-        fields["healthchecks"] = [check] if check else []
+        fields["healthchecks"] = [*filter(None, [check])]
     else:
         old = read_yaml(folder / YAML, root)
         main, tests = "client", folder / "tests"

@@ -173,6 +173,7 @@ def export_tasks(
     data, factory = env_class.read_data(options), env_class.prepare(options)
     names = dict[str, str]()
     left_out = dict[str, str]()
+    tasks = f'[dataset]\nname = "{_ORG}/{_slug(data.name)}"\n'
     for task, issue in factory.left_out:
         left_out[task.id] = str(issue)
     with new_folder(out, "tasks") as folder, factory() as player:
@@ -181,16 +182,15 @@ def export_tasks(
             slug = _slug(task.id)
             try:
                 writer.write(task, folder / slug, slug)
-                names[task.id] = slug
             except DataError as error:
                 left_out[task.id] = str(error)
+                continue
+            names[task.id] = slug
+            digest = _digest(folder / slug)
+            tasks += f'\n[[tasks]]\nname = "{_ORG}/{slug}"\ndigest = "sha256:{digest}"\n'
         if not names:
             raise UsageError(f"{source} has no task to export: {'; '.join(left_out.values())}")
-        tasks = [f'[dataset]\nname = "{_ORG}/{_slug(data.name)}"\n']
-        for slug in names.values():
-            digest = _digest(folder / slug)
-            tasks.append(f'[[tasks]]\nname = "{_ORG}/{slug}"\ndigest = "sha256:{digest}"\n')
-        _write(folder / "dataset.toml", "\n".join(tasks))
+        _write(folder / "dataset.toml", tasks)
         card = {
             "intercode": intercode.__version__,
             "env": name,
@@ -266,13 +266,13 @@ class Writer:
         for name in sorted(of_world.union(ASKING).difference(_SHOWN.split())):
             if any(posed.extra.get(name) for posed in rounds):
                 raise DataError(f"has the field {name!r}, which tasks of Harbor cannot obey")
-        golds = [posed.gold for posed in rounds]
-        if not all(golds):
-            raise DataError("has no gold")
-        if self.player.language.is_shell:
-            for gold in golds:
-                if reason := PodProvider().refuses(gold):
-                    raise DataError(f"{reason}; the verifier is a pod")
+        golds = []
+        for posed in rounds:
+            golds.append(posed.gold)
+            if not posed.gold:
+                raise DataError("has no gold")
+            if self.player.language.is_shell and (reason := PodProvider().refuses(posed.gold)):
+                raise DataError(f"{reason}; the verifier is a pod")
         if task.extra.get("gold_is") == "script":
             self.player.reset(options={"task": task.id})
             golds = [last_line(self.player.execute(task.gold).output)]
@@ -375,7 +375,7 @@ def _packed(form: Form) -> bytes:
     files = dict[str, str | bytes](_STAND_IN)
     files["__main__.py"] = Path(verdict.__file__).read_bytes()
     for package in ("intercode", "intercode_sandbox", *form.packages):
-        folder = Path(import_module(package).__file__ or "").parent
+        folder = Path(import_module(package).__path__[0])
         for file in sorted(folder.rglob("*")):
             name = file.relative_to(folder.parent)
             if file.is_file() and left_out.isdisjoint(name.parts):

@@ -50,12 +50,12 @@ def read_log(path: Path) -> Recording:
         raise DataError(
             f"{path} is not a recorded run: an object with one entry per task is expected"
         )
-    entries = [entry for entry in logs.values() if isinstance(entry, dict)]
     react = has_history = False
-    for entry in entries:
-        history = entry.get("turn_history")
-        react |= isinstance(history, dict) and "thoughts" in history
-        has_history |= "turn_history" in entry
+    for entry in logs.values():
+        if isinstance(entry, dict):
+            history = entry.get("turn_history")
+            react |= isinstance(history, dict) and "thoughts" in history
+            has_history |= "turn_history" in entry
     left_out = {}
     malformed = ""
     most_turns = 0
@@ -106,10 +106,14 @@ def _setting_of(entries: Sequence[Object], react: bool) -> Object:
     if len(envs) == 1:
         env = envs.pop() or None
     if react:
-        reward = "overlap" if env == "sql" else "paper"
+        reward = "paper"
+        if env == "sql":
+            reward = "overlap"
         return {"env": env, "agent": "react", "reward": reward, "protocol": "submit"}
     planned = any("steps" in entry["turn_history"] for entry in entries)
-    agent = "plan_solve" if planned else "try_again"
+    agent = "try_again"
+    if planned:
+        agent = "plan_solve"
     return {"env": env, "agent": agent, "reward": "paper", "protocol": "paper"}
 
 

@@ -131,8 +131,13 @@ def execute_gold_again(workspace: Workspace, gold: str) -> GoldOutcome:
     """
     first = execute_gold(workspace, gold)
     changes = first.outcome.changes
-    left = [path for path, change in changes.items() if ignored(path) and change.kind != "removed"]
-    restored = [path for path in changes if path in tracked_files(workspace.spec.template)]
+    left = []
+    restored = []
+    for path, change in changes.items():
+        if ignored(path) and change.kind != "removed":
+            left.append(path)
+        if path in tracked_files(workspace.spec.template):
+            restored.append(path)
     if not left and not restored:
         return first
     archive = b""
