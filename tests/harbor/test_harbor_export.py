@@ -131,8 +131,8 @@ def test_tasks_that_the_verifier_cannot_judge_are_left_out_with_the_reason(tmp_p
     plain = {"query": "Print yes.", "gold": "echo yes"}
     facet = {"name": "word", "asks": ["word"], "reply": "yes"}
     reasons = {
-        "user": ({"facets": [facet]}, "asks a user"),
-        "lookups": ({"lookups": {"schema": 1}}, "looks up documents"),
+        "user": ({"facets": [facet]}, "'facets'"),
+        "lookups": ({"lookups": {"schema": 1}}, "'lookups'"),
         "proc": ({"gold": "cat <(echo yes)"}, "needs /proc"),
         "idle": ({"query": "Remove /nothing.", "gold": "rm -f /nothing"}, "doing nothing earns 1"),
         "broken": ({"gold": "exit 127"}, "gold"),

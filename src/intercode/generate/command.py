@@ -97,12 +97,11 @@ def data_generate(
     data folder; its card.json says how it was made. The same options give the same bytes.
     """
     from intercode.generate import FAMILIES, generate
-    from intercode.generate.generation import CARD
     from intercode.generate.ladder import NEW_FAMILY
 
     if form and options["asks"]:
         raise UsageError(f"--asks makes tasks that ask a user, and --format {form} has none")
-    if not (form and options["resume"] and present(f"{out}/{CARD}")):
+    if not (form and options["resume"] and present(f"{out}/card.json")):
         with bar("generating", n, quiet=False) as advance:
             generated = generate(
                 family, n=n, split=split, out=out, on_task=lambda: advance("generating"), **options

@@ -127,7 +127,10 @@ def _agent_step(turn: Turn, facts: Object, number: int) -> Object:
     ids = list[str]()
     calls = []
     for call in turn.calls or ():
-        ids.append(f"call_{number}_{len(ids)}" if not call.id or call.id in ids else call.id)
+        id = call.id
+        if not id or id in ids:
+            id = f"call_{number}_{len(ids)}"
+        ids.append(id)
         calls.append(
             {
                 "tool_call_id": ids[-1],
@@ -216,7 +219,11 @@ def _facts(facts: Object, names: Iterable[str]) -> Object:
 
 def _filled(**fields: Any) -> Object:
     """Return the fields that are neither None nor 0 nor empty."""
-    return {name: value for name, value in fields.items() if value}
+    filled = {}
+    for name, value in fields.items():
+        if value:
+            filled[name] = value
+    return filled
 
 
 def _text_of(content: object) -> str:
@@ -327,7 +334,9 @@ def _turns(steps: Iterable[Object], ours: bool) -> Iterator[Turn]:
     """Yield the turns of a trajectory; `ours`: this module wrote the facts in `extra`."""
 
     def with_facts(turn: Turn, entry: Object) -> Turn:
-        return replace(turn, **(entry.get("extra") or {})) if ours else turn
+        if ours:
+            return replace(turn, **(entry.get("extra") or {}))
+        return turn
 
     messages = []
     for step in steps:

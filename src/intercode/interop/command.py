@@ -81,7 +81,9 @@ def export(run: str, form: str, file: str | None, **options: Any) -> None:
     from intercode.interop.export import export_run
 
     find_own_modules()
-    of_tasks = {name: options.pop(name) for name in ("env", "image", "split", "limit")}
+    of_tasks = {}
+    for name in ("env", "image", "split", "limit"):
+        of_tasks[name] = options.pop(name)
     unused = of_tasks
     if form == HARBOR:
         unused = options

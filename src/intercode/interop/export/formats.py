@@ -130,8 +130,10 @@ def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
     for conversation in conversations(episode):
         messages = []
         for message, is_own in zip(conversation.messages, conversation.own, strict=True):
-            weight = {"weight": int(is_own)} if message["role"] == "assistant" else {}
-            messages.append({**message, **weight})
+            message = {**message}
+            if message["role"] == "assistant":
+                message["weight"] = int(is_own)
+            messages.append(message)
         yield {"messages": messages, **_tools(conversation), **labels(config, episode)}
 
 
@@ -261,7 +263,7 @@ def _write_parquet(file: IO[bytes], config: Config, rows: Iterator[Row]) -> None
                 row[name] = text.encode("utf-8", "replace").decode()
         return row
 
-    flat_rows = map(flat, chain([first] if first else [], rows))
+    flat_rows = map(flat, chain(filter(None, [first]), rows))
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
         while batch := list(islice(flat_rows, BATCH)):
             writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))

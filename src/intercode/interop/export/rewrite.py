@@ -133,7 +133,9 @@ def _reply(
     elif is_submission(action, pattern):
         word = _meaning(action, pattern)[1]
         thought, tool, text = THOUGHTS[1], SUBMIT, action
-        arguments = {"answer": word} if word else {}
+        arguments = {}
+        if word:
+            arguments["answer"] = word
     if agent == "tools":
         call = ToolCall(f"call-{number}", tool, json.dumps(arguments, ensure_ascii=False))
         return Reply("", calls=(call,)), action

@@ -284,7 +284,9 @@ def _separate(task: Record, environment: Record, image: str | None) -> Record:
         hooks += part.get("collect") or ()
     for part in (task, task.get("step") or {}):
         artifacts += part.get("artifacts") or ()
-    fields: Record = {"verify": _IN_IMAGE} if image else {}
+    fields: Record = {}
+    if image:
+        fields["verify"] = _IN_IMAGE
     return {
         **fields,
         "verify_cwd": environment.get("workdir"),
@@ -419,7 +421,9 @@ def _solution(file: Path, variables: Mapping[str, str], root: Path) -> str | Non
     text = read_text(file, root)
     if not text or is_comment(text):
         return None
-    exports = "".join(f"export {name}={shlex.quote(text)}\n" for name, text in variables.items())
+    exports = ""
+    for name, value in variables.items():
+        exports += f"export {name}={shlex.quote(value)}\n"
     files = {file.name: (text.encode(), 0o755)}
     if file.parent.name == "solution":
         files = read_files(file.parent, root)

@@ -164,7 +164,9 @@ class V1Container:
         files = self.env().world.files()
         if files is None:
             raise UsageError(f"the container {self.name} has no programs to run")
-        argv = shlex.split(cmd) if isinstance(cmd, str) else list(cmd)
+        argv = list(cmd)
+        if isinstance(cmd, str):
+            argv = shlex.split(cmd)
         result = files.run(argv, cwd=workdir)
         return ExecRun(result.exit_code, result.output.encode("utf-8", "surrogateescape"))
 
@@ -534,7 +536,9 @@ class V1SqlEnv(V1Env):
         if message is None:
             super().exec_action(self._for_sqlite(action))
             return
-        self.observation = f"Error executing query: {message}" if message else None
+        self.observation = None
+        if message:
+            self.observation = f"Error executing query: {message}"
         self.info[ACTION_EXEC] = not message
 
     def _for_sqlite(self, statement: str) -> str:
@@ -555,9 +559,11 @@ class V1SqlEnv(V1Env):
         return list(answer.table.rows)
 
     def get_reward(self) -> tuple[float, Fields]:
-        rows = self.observation if isinstance(self.observation, list) else None
+        table = None
+        if isinstance(self.observation, list):
+            table = Table((), tuple(self.observation))
         gold = self.env.judge_of(self.env.task).gold(self.env.world, self.env.task).table
-        score = sql_paper(None if rows is None else Table((), tuple(rows)), gold)
+        score = sql_paper(table, gold)
         self.info = {
             AGENT_OBS: str(self.observation),
             EVAL_OBS: str(list(gold.rows)) if gold else "[]",

@@ -18,6 +18,7 @@ episode without `turn_history`, or with one that is malformed.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def read_log(path: Path) -> Recording:
     most_turns = 0
     episodes = []
     sound = []
-    labels = {name: dict[str, str]() for name in _LABELS}
+    labels = defaultdict[str, dict[str, str]](dict)
     for key, entry in logs.items():
         if isinstance(entry, dict) and "query" in entry and not entry.get("turn_history"):
             left_out[key] = "all, since it has no turn_history"
@@ -73,7 +74,9 @@ def read_log(path: Path) -> Recording:
             if len(actions) > len(episode.turns):
                 left_out[key] = f"the last action, which was blocked: {actions[-1]!r:.100}"
         except _MALFORMED as error:
-            lack = "it lacks " if isinstance(error, KeyError) else ""
+            lack = ""
+            if isinstance(error, KeyError):
+                lack = "it lacks "
             why = f"it is not a recorded episode: {lack}{error}"
             left_out[key] = f"all, since {why}"
             malformed = malformed or f"{path}, episode {key!r:.50}: {why}"

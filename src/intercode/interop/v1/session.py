@@ -64,7 +64,9 @@ def container(spec: WorkspaceSpec, data: str) -> WorkspaceSpec:
 
     # other data sets count as the first file system
     match = re.search(r"fs_(\d+)$", data)
-    number = match[1] if match else "1"
+    number = "1"
+    if match:
+        number = match[1]
     environment = {"PATH": ENVIRONMENT["PATH"], "HOME": "/root", "HOSTNAME": "intercode"}
     environment |= {"file_system_version": number, "script": f"setup_nl2b_fs_{number}.sh"}
     spec = replace(spec, template=reset(spec.template), environment=environment)
