@@ -19,7 +19,7 @@ from intercode.user import ROUND_FIELDS
 
 _NAMED = 5
 """Reasons, and tasks with one reason, that an error names."""
-_OF_WORLD = """
+OF_WORLD = """
 setup session_start image cwd env services assets action_seconds memory processes disk files_count
 db db_id evidence preprocess_sql
 """
@@ -104,7 +104,7 @@ def read_data(env_class: type[InterCodeEnv], options: EnvOptions) -> DataSet:
     reader = env_class.reader(source)
     round_fields = set[str]()
     if not (reader or options.gold_fields or options.field_names):
-        round_fields = {*ROUND_FIELDS, *read}.difference(_OF_WORLD.split())
+        round_fields = {*ROUND_FIELDS, *read}.difference(OF_WORLD.split())
     data = open_data(
         source,
         env=env_class.language.name,

@@ -11,7 +11,9 @@ from intercode.cli.completion import completing
 from intercode.cli.options import COUNT, TEXT, declared
 from intercode.cli.output import bar
 from intercode.doors import part
+from intercode.errors import UsageError
 from intercode.options import RunOptions
+from intercode.reading import present
 
 
 class Numbers(click.ParamType[tuple[int, ...]]):
@@ -97,21 +99,26 @@ def data_generate(
     from intercode.generate import FAMILIES, generate
     from intercode.generate.ladder import NEW_FAMILY
 
-    with bar("generating", n, quiet=False) as advance:
-        generated = generate(
-            family, n=n, split=split, out=out, on_task=lambda: advance("generating"), **options
+    if form and options["asks"]:
+        raise UsageError(f"--asks makes tasks that ask a user, and --format {form} has none")
+    if not (form and options["resume"] and present(f"{out}/card.json")):
+        with bar("generating", n, quiet=False) as advance:
+            generated = generate(
+                family, n=n, split=split, out=out, on_task=lambda: advance("generating"), **options
+            )
+        splits = [
+            f"{count} tasks of the split {split}" for split, count in generated.splits.items()
+        ]
+        click.echo(f"{out}: {', '.join(splits)}")
+        if count := generated.rungs.get(NEW_FAMILY):
+            click.echo(f"{count} of the test tasks are of another family (distance 4)")
+        yields = [f"{kind} {part:.0%}" for kind, part in generated.yields().items()]
+        click.echo(f"kept of what was drawn: {', '.join(yields)}")
+        for kind, mistake in generated.unrefuted().items():
+            click.echo(f"most often accepted ({kind}): {mistake}")
+        click.echo(
+            f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} "
+            f"--split {split or 'test'} --agent gold"
         )
-    splits = [f"{count} tasks of the split {split}" for split, count in generated.splits.items()]
-    click.echo(f"{out}: {', '.join(splits)}")
-    if count := generated.rungs.get(NEW_FAMILY):
-        click.echo(f"{count} of the test tasks are of another family (distance 4)")
-    yields = [f"{kind} {part:.0%}" for kind, part in generated.yields().items()]
-    click.echo(f"kept of what was drawn: {', '.join(yields)}")
-    for kind, mistake in generated.unrefuted().items():
-        click.echo(f"most often accepted ({kind}): {mistake}")
-    click.echo(
-        f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} "
-        f"--split {split or 'test'} --agent gold"
-    )
     if form:
         part("export_tasks")(out, f"{out}/{form}", env=FAMILIES[family].env)

@@ -127,7 +127,10 @@ def _agent_step(turn: Turn, facts: Object, number: int) -> Object:
     ids = list[str]()
     calls = []
     for call in turn.calls or ():
-        ids.append(f"call_{number}_{len(ids)}" if not call.id or call.id in ids else call.id)
+        id = call.id
+        if not id or id in ids:
+            id = f"call_{number}_{len(ids)}"
+        ids.append(id)
         calls.append(
             {
                 "tool_call_id": ids[-1],
@@ -199,7 +202,9 @@ def _arguments(value: object) -> Object:
     if isinstance(value, str):
         with suppress(ValueError, RecursionError):
             arguments = json.loads(value or "{}", strict=False)
-    return arguments if isinstance(arguments, dict) else {"text": value}
+    if isinstance(arguments, dict):
+        return arguments
+    return {"text": value}
 
 
 def _facts(facts: Object, names: Iterable[str]) -> Object:
@@ -214,7 +219,11 @@ def _facts(facts: Object, names: Iterable[str]) -> Object:
 
 def _filled(**fields: Any) -> Object:
     """Return the fields that are neither None nor 0 nor empty."""
-    return {name: value for name, value in fields.items() if value}
+    filled = {}
+    for name, value in fields.items():
+        if value:
+            filled[name] = value
+    return filled
 
 
 def _text_of(content: object) -> str:
@@ -240,7 +249,9 @@ def action_of(call: Object) -> str | None:
     if code := code_of(arguments):
         return code
     keys = arguments.get("keystrokes") or arguments.get("raw_action")
-    return keys.removesuffix("\n") if isinstance(keys, str) else None
+    if isinstance(keys, str):
+        return keys.removesuffix("\n")
+    return None
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -323,7 +334,9 @@ def _turns(steps: Iterable[Object], ours: bool) -> Iterator[Turn]:
     """Yield the turns of a trajectory; `ours`: this module wrote the facts in `extra`."""
 
     def with_facts(turn: Turn, entry: Object) -> Turn:
-        return replace(turn, **(entry.get("extra") or {})) if ours else turn
+        if ours:
+            return replace(turn, **(entry.get("extra") or {}))
+        return turn
 
     messages = []
     for step in steps:
@@ -368,15 +381,23 @@ def _executed(
 ) -> Iterator[tuple[Object | None, Object]]:
     """Yield the calls that were executed, each with its result, which may be empty, then results
     without a call. One that names no call belongs to the last action if that has no other."""
-    executed = [call for call in calls if call.get("extra") != WAITING]
-    by_call = {result.get("source_call_id"): result for result in results}
-    loose = [result for result in results if result.get("source_call_id") is None]
-    last = next((call for call in reversed(executed) if action_of(call)), None)
+    by_call = dict[Any, Object]()
+    executed, loose, last = list[Object](), list[Object](), None
+    for result in results:
+        id = result.get("source_call_id")
+        by_call[id] = result
+        if id is None:
+            loose.append(result)
+    for call in calls:
+        if call.get("extra") != WAITING:
+            executed.append(call)
+            if action_of(call):
+                last = call
     for call in executed:
-        result = by_call.get(call["tool_call_id"])
-        if result is None and loose and call is last:
+        result = by_call.get(call["tool_call_id"], {})
+        if not result and loose and call is last:
             result = loose.pop(0)
-        yield call, result or {}
+        yield call, result
     for result in loose:
         yield None, result
 

@@ -12,6 +12,7 @@ from intercode.doors import FORMATS
 from intercode.errors import UsageError
 from intercode.options import EnvOptions
 from intercode.plugins import find_own_modules
+from intercode.report.text import count_of
 
 HARBOR = "harbor"
 
@@ -38,7 +39,6 @@ HARBOR = "harbor"
 )
 @click.option(
     "--as",
-    "as_agent",
     type=shared.TEXT,
     metavar="AGENT",
     help=(
@@ -81,18 +81,24 @@ def export(run: str, form: str, file: str | None, **options: Any) -> None:
     from intercode.interop.export import export_run
 
     find_own_modules()
-    of_tasks = {name: options.pop(name) for name in ("env", "image", "split", "limit")}
+    of_tasks = {}
+    for name in ("env", "image", "split", "limit"):
+        of_tasks[name] = options.pop(name)
+    unused = of_tasks
+    if form == HARBOR:
+        unused = options
+    if wrong := click.get_current_context().meta["intercode.given"].intersection(unused):
+        raise UsageError(f"--format {form} takes no --{', --'.join(sorted(wrong))}")
     if form == HARBOR:
         export_tasks(run, file, **of_tasks)
         return
-    if any(of_tasks.values()):
-        raise UsageError(f"--{', --'.join(of_tasks)} are for --format {HARBOR}")
     run = str(shared.RUN_PATH.convert(run, None, None))
-    episodes, rows = export_run(run, form, output=file, trust=shared.is_trusted(), **options)
-    click.echo(
-        f"intercode: {rows} rows from {episodes} episodes" + (f" in {file}" if file else ""),
-        err=True,
-    )
+    how = {"as_agent": options.pop("as"), "output": file, "trust": shared.is_trusted()}
+    episodes, rows = export_run(run, form, **how, **options)
+    text = f"intercode: {rows} rows from {episodes} episodes"
+    if file:
+        text += f" in {file}"
+    click.echo(text, err=True)
 
 
 def export_tasks(source: str, out: str | None, **options: Any) -> None:
@@ -102,4 +108,4 @@ def export_tasks(source: str, out: str | None, **options: Any) -> None:
     count, left_out = export.export_tasks(source, out, **options)
     for task, why in left_out.items():
         click.echo(f"left out: {task}: {why}", err=True)
-    click.echo(f"intercode: {count} tasks in {out}", err=True)
+    click.echo(f"intercode: {count_of(count, 'task')} in {out}", err=True)

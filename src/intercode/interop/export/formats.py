@@ -130,8 +130,10 @@ def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
     for conversation in conversations(episode):
         messages = []
         for message, is_own in zip(conversation.messages, conversation.own, strict=True):
-            weight = {"weight": int(is_own)} if message["role"] == "assistant" else {}
-            messages.append({**message, **weight})
+            message = {**message}
+            if message["role"] == "assistant":
+                message["weight"] = int(is_own)
+            messages.append(message)
         yield {"messages": messages, **_tools(conversation), **labels(config, episode)}
 
 
@@ -148,7 +150,9 @@ def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
 
 
 def _tools(conversation: Conversation) -> Row:
-    return {"tools": conversation.tools} if conversation.tools else {}
+    if conversation.tools:
+        return {"tools": conversation.tools}
+    return {}
 
 
 def rl_rows(config: Config, episode: Episode) -> Iterator[Row]:
@@ -209,9 +213,10 @@ def _write_trajectories(folder: Path, config: Config, rows: Iterable[Row]) -> No
     for row in rows:
         name = re.sub(r"[^\w.-]+", "-", row["extra"]["task"])[:100] + f"__{row['extra']['epoch']}"
         names[name] += 1
-        unique = name if names[name] == 1 else f"{name}-{names[name]}"
-        (folder / unique / "agent").mkdir(parents=True)
-        (folder / unique / "agent" / "trajectory.json").write_bytes(as_json(row))
+        if names[name] > 1:
+            name = f"{name}-{names[name]}"
+        (folder / name / "agent").mkdir(parents=True)
+        (folder / name / "agent" / "trajectory.json").write_bytes(as_json(row))
 
 
 def _write_csv(file: IO[bytes], config: Config, rows: Iterable[Row]) -> None:
@@ -258,7 +263,7 @@ def _write_parquet(file: IO[bytes], config: Config, rows: Iterator[Row]) -> None
                 row[name] = text.encode("utf-8", "replace").decode()
         return row
 
-    flat_rows = map(flat, chain([first] if first else [], rows))
+    flat_rows = map(flat, chain(filter(None, [first]), rows))
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
         while batch := list(islice(flat_rows, BATCH)):
             writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))

@@ -73,7 +73,9 @@ def _answer(episode: Episode, side: str) -> str | None:
     if not isinstance(outcome, Mapping):
         return None
     answer = outcome.get("answer")
-    return answer if isinstance(answer, str) else None
+    if isinstance(answer, str):
+        return answer
+    return None
 
 
 def write_log(file: IO[bytes], config: Config, rows: Iterable[Row]) -> None:
@@ -84,10 +86,12 @@ def write_log(file: IO[bytes], config: Config, rows: Iterable[Row]) -> None:
         raise UsageError("an Inspect log needs inspect_ai: pip install inspect_ai") from error
     samples = list(rows)
     usage = defaultdict[str, Counter[str]](Counter)
+    rewards = []
     for sample in samples:
         for model, counts in sample["model_usage"].items():
             usage[model].update(counts)
-    rewards = [sample["scores"]["reward"]["value"] for sample in samples if sample["scores"]]
+        if sample["scores"]:
+            rewards.append(sample["scores"]["reward"]["value"])
     figures = {}
     if rewards:
         figures = {"mean": mean(rewards), "stderr": 0.0}

@@ -75,7 +75,11 @@ def rewriter(config: Config, name: str, turns: int | None) -> Callable[[Episode]
         recorded = [turn for turn in episode.line if turn.action is not None]
         if protocol == SUBMIT and not (recorded and is_submission(recorded[-1].action, pattern)):
             recorded.append(Turn(action=SUBMIT))
-        task = Task(episode.task, episode.query, "", _asking(episode))
+        extra = {
+            TAKES_ANSWER: bool(episode.takes_answer),
+            TAKES_QUESTIONS: episode.takes_questions,
+        }
+        task = Task(episode.task, episode.query, "", extra)
         rewritten, tools = list[Turn](), list[Tool]()
         with drive(agent.strategy, task, protocol) as advance:
             request = advance(None)
@@ -91,35 +95,25 @@ def rewriter(config: Config, name: str, turns: int | None) -> Callable[[Episode]
                 if not isinstance(act, Act) or _meaning(act.action, pattern) != meaning:
                     return None
                 tools = list(request.tools)
-                rewritten.append(_rewritten(turn, request, reply, act))
+                answer = Turn(
+                    tuple(request.messages),
+                    reply.text,
+                    act.thought,
+                    turn.action,
+                    turn.observation,
+                    turn.exit_code,
+                    turn.timed_out,
+                    turn.truncated_output,
+                    turn.score,
+                    calls=reply.calls or None,
+                    asked=turn.asked,
+                )
+                rewritten.append(answer)
                 info = {"exit_code": turn.exit_code}
                 request = advance(Step(turn.observation, turn.score or 0.0, info=info))
         return replace(episode, turns=tuple(rewritten)), tools
 
     return rewrite
-
-
-def _asking(episode: Episode) -> dict[str, bool]:
-    """Return the fields of the episode's task that its prompt depends on."""
-    takes_answer = bool(episode.takes_answer)
-    return {TAKES_ANSWER: takes_answer, TAKES_QUESTIONS: episode.takes_questions}
-
-
-def _rewritten(turn: Turn, question: Ask, reply: Reply, act: Act) -> Turn:
-    """Return a recorded turn as an answer to a question."""
-    return Turn(
-        tuple(question.messages),
-        reply.text,
-        act.thought,
-        turn.action,
-        turn.observation,
-        turn.exit_code,
-        turn.timed_out,
-        turn.truncated_output,
-        turn.score,
-        calls=reply.calls or None,
-        asked=turn.asked,
-    )
 
 
 def _reply(
@@ -139,7 +133,9 @@ def _reply(
     elif is_submission(action, pattern):
         word = _meaning(action, pattern)[1]
         thought, tool, text = THOUGHTS[1], SUBMIT, action
-        arguments = {"answer": word} if word else {}
+        arguments = {}
+        if word:
+            arguments["answer"] = word
     if agent == "tools":
         call = ToolCall(f"call-{number}", tool, json.dumps(arguments, ensure_ascii=False))
         return Reply("", calls=(call,)), action

@@ -84,7 +84,9 @@ def read_directory(path: Path) -> Records:
     names = Counter(folder.name for folder in tasks)
     for folder in tasks:
         place = folder.relative_to(path).as_posix()
-        id = folder.resolve().name if names[folder.name] == 1 else place.replace("/", "-")
+        id = folder.resolve().name
+        if names[folder.name] > 1:
+            id = place.replace("/", "-")
         try:
             yield {"id": id, **_read_task(folder, path)}
         except IntercodeError as error:
@@ -108,7 +110,9 @@ def _task_folders(path: Path, deepest: int) -> list[Path]:
 
 def _prefix(folder: Path, root: Path) -> str:
     """Return what a path from `root` to something in a task's folder begins with."""
-    return "" if folder == root else f"{folder.relative_to(root).as_posix()}/"
+    if folder == root:
+        return ""
+    return f"{folder.relative_to(root).as_posix()}/"
 
 
 def _read_steps(folder: Path, root: Path, task: Record) -> Record:
@@ -131,7 +135,9 @@ def _read_steps(folder: Path, root: Path, task: Record) -> Record:
             checks += record["healthchecks"]
         record["healthchecks"] = list(filter(None, checks))
         rounds.append({**record, "go_on": step.get("min_reward", "always")})
-    reward = "last" if task.get("multi_step_reward_strategy") == "final" else "reached"
+    reward = "reached"
+    if task.get("multi_step_reward_strategy") == "final":
+        reward = "last"
     return {
         "rounds_rule": "own",
         "rounds_reward": reward,
@@ -156,7 +162,7 @@ def _read_task(
         query = read_text(place / "instruction.md", root)
         fields: Record = {"verify": f"{_prefix(tests.parent, root)}tests", "verdict": "reward"}
         check = (task.get("environment") or {}).get("healthcheck")
-        fields["healthchecks"] = [check] if check else []
+        fields["healthchecks"] = [*filter(None, [check])]
     else:
         old = read_yaml(folder / YAML, root)
         main, tests = "client", folder / "tests"
@@ -174,7 +180,9 @@ def _read_task(
     of_tests = _environment_of_tests(environment, shared, verifier)
     services, reasons = _services(build, main, root)
     solving = task.get("solution") or {}
-    at_tests = environment if of_tests is None else of_tests
+    at_tests = environment
+    if of_tests is not None:
+        at_tests = of_tests
     servers, about, unreachable = _mcp_servers(environment, services)
     parts = at_tests, shared, verifier, solving, environment, {"env": {"servers": servers}}
     (for_all, for_steps, for_tests, for_solution, for_agent, _), lacking = _variables(*parts)
@@ -224,7 +232,9 @@ def _read_task(
 
 
 def _first(place: Path, folder: Path, name: str) -> Path:
-    return place / name if present(place / name) else folder / name
+    if present(place / name):
+        return place / name
+    return folder / name
 
 
 def _machine_reasons(environment: Record) -> Iterator[Reason]:
@@ -250,9 +260,9 @@ def _environment_of_tests(environment: Record, shared: Record, verifier: Record)
     mode = _one_of({**shared, **verifier}, "environment_mode", "shared", "separate")
     if mode == "shared" and of_tests is not None:
         raise DataError("[verifier.environment] needs environment_mode = 'separate'")
-    if mode == "separate" or of_tests is not None:
-        return environment if of_tests is None else of_tests
-    return None
+    if mode == "separate" and of_tests is None:
+        return environment
+    return of_tests
 
 
 def _image_of_tests(task: Record, places: Sequence[Path], root: Path) -> str | None:
@@ -274,7 +284,9 @@ def _separate(task: Record, environment: Record, image: str | None) -> Record:
         hooks += part.get("collect") or ()
     for part in (task, task.get("step") or {}):
         artifacts += part.get("artifacts") or ()
-    fields: Record = {"verify": _IN_IMAGE} if image else {}
+    fields: Record = {}
+    if image:
+        fields["verify"] = _IN_IMAGE
     return {
         **fields,
         "verify_cwd": environment.get("workdir"),
@@ -323,11 +335,8 @@ def _test_reasons(
         return
     hosts = "|".join(map(re.escape, services or ("localhost",)))
     local = re.compile(rf"{_LOCAL.pattern}|https?://(?:{hosts})\b")
-    texts = [
-        read_bytes(file, root).decode("utf-8", "replace")
-        for file in (script, *sorted(tests.glob("*.sh")))
-    ]
-    for text in texts:
+    for file in (script, *sorted(tests.glob("*.sh"))):
+        text = read_bytes(file, root).decode("utf-8", "replace")
         for match in _DOWNLOAD.finditer(text):
             if not local.search(match[1]):
                 why = f"{DOWNLOADS} ({match[1].strip():.80}): where there is a network, run"
@@ -365,8 +374,10 @@ def _subjects(query: str) -> list[str]:
 
 
 def _asks_services(tests: Path, root: Path) -> bool:
-    files = read_files(tests, root) if present(tests) else {}
-    return any(_SERVICE.search(text.decode("utf-8", "replace")) for text, _ in files.values())
+    if not present(tests):
+        return False
+    files = read_files(tests, root).values()
+    return any(_SERVICE.search(text.decode("utf-8", "replace")) for text, _ in files)
 
 
 def _variables(*parts: Record) -> tuple[list[dict[str, str]], set[str]]:
@@ -377,8 +388,9 @@ def _variables(*parts: Record) -> tuple[list[dict[str, str]], set[str]]:
     for part in parts:
         values = {}
         for name, text in (part.get("env") or {}).items():
-            matches = _VARIABLE.finditer(str(text))
-            lacking.update(match[1] for match in matches if match[2] is None)
+            for match in _VARIABLE.finditer(str(text)):
+                if match[2] is None:
+                    lacking.add(match[1])
             values[name] = _VARIABLE.sub(r"\2", str(text))
         variables.append(values)
     return variables, lacking
@@ -404,10 +416,14 @@ def _mebibytes(size: object, usual: int) -> int:
 def _solution(file: Path, variables: Mapping[str, str], root: Path) -> str | None:
     """Return the Bash text that does what a solution does; None if there is none, or one that
     consists of comments."""
-    text = read_text(file, root) if present(file) else ""
+    if not present(file):
+        return None
+    text = read_text(file, root)
     if not text or is_comment(text):
         return None
-    exports = "".join(f"export {name}={shlex.quote(text)}\n" for name, text in variables.items())
+    exports = ""
+    for name, value in variables.items():
+        exports += f"export {name}={shlex.quote(value)}\n"
     files = {file.name: (text.encode(), 0o755)}
     if file.parent.name == "solution":
         files = read_files(file.parent, root)

@@ -84,7 +84,9 @@ class HarborEnv(BashEnv):
         if not folder or (options.sandbox or usual_provider_name()) != "local":
             return None
         layer = cache.root_path() / "warmed" / hash_of(folder, options.image or "")
-        return layer if getattr(options, "warm", False) or layer.is_dir() else None
+        if getattr(options, "warm", False) or layer.is_dir():
+            return layer
+        return None
 
     @classmethod
     def lint_files(cls, data: DataSet, options: BashOptions) -> Mapping[str, Sequence[TaskIssue]]:

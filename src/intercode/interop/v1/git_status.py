@@ -78,13 +78,15 @@ def quoted(path: str) -> str:
     escaped = "".join(
         _ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in raw
     )
-    return f'"{escaped}"' if escaped != path or " " in path else path
+    if escaped != path or " " in path:
+        return f'"{escaped}"'
+    return path
 
 
 def ignored(path: str) -> bool:
     """Return whether git ignores an absolute path: at or below an ignored name, or inside
     `.git`."""
-    return any(name in UNSEEN for name in path.split("/"))
+    return not UNSEEN.isdisjoint(path.split("/"))
 
 
 def _letter(path: str, then: Change, changes: Changes) -> str:
@@ -101,7 +103,9 @@ def _letter(path: str, then: Change, changes: Changes) -> str:
     if (then.type == "link") != (now.type == "link"):
         return "T"
     same = (then.digest, then.target, _runs(then)) == (now.digest, now.target, _runs(now))
-    return "" if same else "M"
+    if same:
+        return ""
+    return "M"
 
 
 def _runs(change: Change) -> bool:
@@ -110,8 +114,13 @@ def _runs(change: Change) -> bool:
 
 def _untracked(changes: Changes, tracked: Collection[str]) -> set[Entry]:
     tracked_folders = set(chain.from_iterable(map(_folders, tracked)))
-    paths = [f"{path}/" for path in _repositories(changes) if path not in tracked_folders]
-    paths += [path for path, change in changes.items() if _is_file(change) and path not in tracked]
+    paths = []
+    for path in _repositories(changes):
+        if path not in tracked_folders:
+            paths.append(f"{path}/")
+    for path, change in changes.items():
+        if _is_file(change) and path not in tracked:
+            paths.append(path)
     entries = set()
     for path in paths:
         if ignored(path):

@@ -128,7 +128,8 @@ class IntercodeDataLoader:
         if index is None:
             index = random.randint(len(self))
         record = dict(self.records[index])
-        extra = {name: value for name, value in record.items() if name not in ("query", "gold")}
+        extra = dict(record)
+        del extra["query"], extra["gold"]
         if extra:
             record["extra"] = extra
         return record
@@ -163,7 +164,9 @@ class V1Container:
         files = self.env().world.files()
         if files is None:
             raise UsageError(f"the container {self.name} has no programs to run")
-        argv = shlex.split(cmd) if isinstance(cmd, str) else list(cmd)
+        argv = list(cmd)
+        if isinstance(cmd, str):
+            argv = shlex.split(cmd)
         result = files.run(argv, cwd=workdir)
         return ExecRun(result.exit_code, result.output.encode("utf-8", "surrogateescape"))
 
@@ -412,7 +415,9 @@ class V1Env(gymnasium.Env[Any, str]):
 
 
 def _text(observation: object) -> str:
-    return "".join(map(str, observation)) if isinstance(observation, list) else str(observation)
+    if isinstance(observation, list):
+        return "".join(map(str, observation))
+    return str(observation)
 
 
 class V1BashEnv(V1Env):
@@ -488,7 +493,9 @@ class V1BashEnv(V1Env):
         return list(zip(words[1::2], words[::2], strict=False))
 
     def simplify_path(self, current: str, changed: str) -> str:
-        return folder_after_cd(current, changed) if changed else current
+        if changed:
+            return folder_after_cd(current, changed)
+        return current
 
 
 class V1SqlEnv(V1Env):
@@ -529,7 +536,9 @@ class V1SqlEnv(V1Env):
         if message is None:
             super().exec_action(self._for_sqlite(action))
             return
-        self.observation = f"Error executing query: {message}" if message else None
+        self.observation = None
+        if message:
+            self.observation = f"Error executing query: {message}"
         self.info[ACTION_EXEC] = not message
 
     def _for_sqlite(self, statement: str) -> str:
@@ -545,12 +554,16 @@ class V1SqlEnv(V1Env):
         answer = self.env.world.answer
         if answer.error or answer.timed_out:
             return result.output
-        return None if answer.table is None else list(answer.table.rows)
+        if answer.table is None:
+            return None
+        return list(answer.table.rows)
 
     def get_reward(self) -> tuple[float, Fields]:
-        rows = self.observation if isinstance(self.observation, list) else None
+        table = None
+        if isinstance(self.observation, list):
+            table = Table((), tuple(self.observation))
         gold = self.env.judge_of(self.env.task).gold(self.env.world, self.env.task).table
-        score = sql_paper(None if rows is None else Table((), tuple(rows)), gold)
+        score = sql_paper(table, gold)
         self.info = {
             AGENT_OBS: str(self.observation),
             EVAL_OBS: str(list(gold.rows)) if gold else "[]",
@@ -595,7 +608,9 @@ class V1Cursor:
         return rows
 
     def fetchone(self) -> tuple[object, ...] | None:
-        return self._rows.pop(0) if self._rows else None
+        if self._rows:
+            return self._rows.pop(0)
+        return None
 
     def cursor(self, **_: object) -> V1Cursor:
         return self

@@ -18,6 +18,7 @@ episode without `turn_history`, or with one that is malformed.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,32 +51,35 @@ def read_log(path: Path) -> Recording:
         raise DataError(
             f"{path} is not a recorded run: an object with one entry per task is expected"
         )
-    entries = [entry for entry in logs.values() if isinstance(entry, dict)]
     react = has_history = False
-    for entry in entries:
-        history = entry.get("turn_history")
-        react |= isinstance(history, dict) and "thoughts" in history
-        has_history |= "turn_history" in entry
-    empty = {}
-    blocked = {}
-    malformed = {}
+    for entry in logs.values():
+        if isinstance(entry, dict):
+            history = entry.get("turn_history")
+            react |= isinstance(history, dict) and "thoughts" in history
+            has_history |= "turn_history" in entry
+    left_out = {}
+    malformed = ""
     most_turns = 0
     episodes = []
     sound = []
-    labels = {name: dict[str, str]() for name in _LABELS}
+    labels = defaultdict[str, dict[str, str]](dict)
     for key, entry in logs.items():
         if isinstance(entry, dict) and "query" in entry and not entry.get("turn_history"):
-            empty[key] = "all, since it has no turn_history"
+            left_out[key] = "all, since it has no turn_history"
             continue
         try:
             episode = _episode(entry, react)
             most_turns = max(most_turns, int(entry["summary"].get("turns_max", 0)))
             actions = entry["turn_history"]["actions"]
             if len(actions) > len(episode.turns):
-                blocked[key] = f"the last action, which was blocked: {actions[-1]!r:.100}"
+                left_out[key] = f"the last action, which was blocked: {actions[-1]!r:.100}"
         except _MALFORMED as error:
-            lack = "it lacks " if isinstance(error, KeyError) else ""
-            malformed[key] = f"it is not a recorded episode: {lack}{error}"
+            lack = ""
+            if isinstance(error, KeyError):
+                lack = "it lacks "
+            why = f"it is not a recorded episode: {lack}{error}"
+            left_out[key] = f"all, since {why}"
+            malformed = malformed or f"{path}, episode {key!r:.50}: {why}"
             continue
         episodes.append(episode)
         sound.append(entry)
@@ -84,15 +88,12 @@ def read_log(path: Path) -> Recording:
                 labels[name][episode.task] = str(entry[field])
     if not episodes:
         if malformed and has_history:
-            key, reason = next(iter(malformed.items()))
-            raise DataError(f"{path}, episode {key!r:.50}: {reason}")
+            raise DataError(malformed)
         raise DataError(
             f"{path} has no episode: expected an object of episodes with `turn_history` by task, "
             "or of logs with `environment` and `trajectory`"
         )
-    labels["left_out"] = (
-        empty | blocked | {key: f"all, since {why}" for key, why in malformed.items()}
-    )
+    labels["left_out"] = left_out
     settings = {"run": str(path), **_setting_of(sound, react)}
     settings |= {"turns": most_turns or None, "keeps_reward": "logs" in content}
     for name, values in labels.items():
@@ -108,10 +109,14 @@ def _setting_of(entries: Sequence[Object], react: bool) -> Object:
     if len(envs) == 1:
         env = envs.pop() or None
     if react:
-        reward = "overlap" if env == "sql" else "paper"
+        reward = "paper"
+        if env == "sql":
+            reward = "overlap"
         return {"env": env, "agent": "react", "reward": reward, "protocol": "submit"}
     planned = any("steps" in entry["turn_history"] for entry in entries)
-    agent = "plan_solve" if planned else "try_again"
+    agent = "try_again"
+    if planned:
+        agent = "plan_solve"
     return {"env": env, "agent": agent, "reward": "paper", "protocol": "paper"}
 
 

@@ -64,7 +64,9 @@ def container(spec: WorkspaceSpec, data: str) -> WorkspaceSpec:
 
     # other data sets count as the first file system
     match = re.search(r"fs_(\d+)$", data)
-    number = match[1] if match else "1"
+    number = "1"
+    if match:
+        number = match[1]
     environment = {"PATH": ENVIRONMENT["PATH"], "HOME": "/root", "HOSTNAME": "intercode"}
     environment |= {"file_system_version": number, "script": f"setup_nl2b_fs_{number}.sh"}
     spec = replace(spec, template=reset(spec.template), environment=environment)
@@ -131,8 +133,13 @@ def execute_gold_again(workspace: Workspace, gold: str) -> GoldOutcome:
     """
     first = execute_gold(workspace, gold)
     changes = first.outcome.changes
-    left = [path for path, change in changes.items() if ignored(path) and change.kind != "removed"]
-    restored = [path for path in changes if path in tracked_files(workspace.spec.template)]
+    left = []
+    restored = []
+    for path, change in changes.items():
+        if ignored(path) and change.kind != "removed":
+            left.append(path)
+        if path in tracked_files(workspace.spec.template):
+            restored.append(path)
     if not left and not restored:
         return first
     archive = b""

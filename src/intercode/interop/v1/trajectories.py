@@ -96,7 +96,9 @@ def _episode(task: str, epoch: int, log: Object) -> Episode:
         if not isinstance(action, str):
             raise TypeError(f"the action {action!r:.50} is not text")
         failed = is_error(observation)
-        exit_code = int(failed) if failed or has_statuses else None
+        exit_code = None
+        if failed or has_statuses:
+            exit_code = int(failed)
         turns.append(Turn(action=action, observation=observation, exit_code=exit_code))
     if score is not None:
         score, ended = float(score), "submit"
