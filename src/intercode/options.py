@@ -444,8 +444,8 @@ class RunOptions(Options):
         " plan_solve, plan_solve_refine, tools, best_of[:N], tree_search. Without a model: gold"
         " (plays the reference solution), noop (submits at once), retrieval (copies the gold of a"
         " similar task), nearest (copies it with this task's names), replay:RUN, static:FILE. A"
-        " command-line agent: claude-code, codex, mini, qwen-code, exec:COMMAND, or"
-        " NAME=exec:COMMAND. Your own:"
+        " command-line agent: claude-code, cline, codex, mini, opencode, pi, qwen-code,"
+        " exec:COMMAND, or NAME=exec:COMMAND. Your own:"
         " module:function or path.py:function.",
         names="code", plain=r"[\w-]+|best_of:\d+",
     )  # fmt: skip

@@ -2,7 +2,7 @@
 `scripts/option_types.py` from the declared options.
 
 The name of an environment that is not in this package takes the options that all environments
-have. Give it others as `**{"name": value}`.
+have. Give it others as `**options`, a `dict[str, Any]`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -58,7 +58,7 @@ def test_a_grid_that_is_killed_twice_equals_its_runs(cli: Any, box: Path, tmp_pa
     for agent in ("gold", "noop", "retrieval"):
         for seed in (0, 1):
             options = ("--agent", agent, "--seed", seed, "--epochs", 4, "--data", box)
-            cli("eval", "bash", *options, "--out", f"runs/{agent}-{seed}")
+            cli("eval", "bash", *options, "--out", f"runs/bash-{agent}-{seed}")
     assert report(cli, "grid") == report(cli, "runs")
 
 
@@ -71,9 +71,12 @@ def test_a_grid_that_is_killed_twice_equals_its_runs(cli: Any, box: Path, tmp_pa
         ("[bash.turns]\na = 3", "is not a valid integer"),
         ("turns = true", "'True' is not a valid integer"),
         ("robust = 3", "takes no --robust|'3' is not a valid boolean"),
-        ("seed = []", "a list is empty"),
+        ("seed = []", "seed is an empty list"),
+        ("data = ''", "data is empty"),
+        ("agent = ['gold', 'glod']\nlimit = 1", "unknown agent 'glod'"),
+        ("agent = ['gold', 'noop']\nengine = 'sqlite'", "takes no --engine"),
         ("resume = 'x'", "resume is no option"),
-        ("model = ['a/b', 'a b']", "two runs would be called 'a-b'"),
+        ("model = ['a/b', 'a b']", "two runs would be called 'bash-a-b'"),
         ("env = 'bash", "is not TOML"),
     ],
 )
@@ -97,4 +100,4 @@ def test_options_of_environments_and_the_command_line(cli: Any, box: Path, tmp_p
     (tmp_path / "grid.toml").write_text(text)
     runs = cli("eval", "--config", "grid.toml", "--json").json["runs"]
     counts = {Path(run["run"]).name: run["episodes"] for run in runs}
-    assert counts == {"sql": 1, "bash": 2}
+    assert counts == {"sql-gold": 1, "bash-gold": 2}

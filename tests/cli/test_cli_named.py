@@ -21,7 +21,7 @@ price = [1.0, 2.0]
 """
 AGENTS = """
 [hand]
-command = "ask {query}"
+command = "{files}/ask {query}"
 files = "tools"
 install = "make {files}"
 agent_env = ["PATH={files}:/usr/bin:/bin", "SAID=yes"]
@@ -48,18 +48,25 @@ def test_a_model_by_name(cli: Any, box: Path, tmp_path: Path, config: Path) -> N
         home = {"XDG_CONFIG_HOME": str(config.parent), "INTERCODE_BASE_URL": "http://127.0.0.1:9"}
         lacks = cli(*words, "lacks", **home)
         assert (lacks.status, "set SMALL_KEY" in lacks.err) == (2, True)
-        done = cli(*words, "run", "--temperature", 0.25, SMALL_KEY="hush", **home)
+        done = cli(*words, "run", "--temperature", 0, SMALL_KEY="hush", **home)
         assert (done.status, server.key) == (0, "Bearer hush")
         for request in server.requests:
             sent = (request["model"], request["temperature"], request["top_p"])
-            assert sent == ("tiny", 0.25, 0.5)
+            assert sent == ("tiny", 0, 0.5)
     text = (tmp_path / "run" / "run.json").read_text()
     config_of_run = json.loads(text)
     assert (config_of_run["model"], config_of_run["price"]) == ("tiny", [1.0, 2.0])
     assert "hush" not in text
-    (config / "models.toml").write_text("[small]\nbase_ulr = 'x'\n")
-    wrong = cli(*words, "wrong", **home)
-    assert (wrong.status, "takes no base_ulr; did you mean 'base_url'?" in wrong.err) == (2, True)
+    for line, says in (
+        ("base_ulr = 'x'", "takes no base_ulr; did you mean 'base_url'?"),
+        ("agent = 'gold'", "takes no agent"),
+        ("key = 3", "key must be a str"),
+        ("temperature = 'hot'", "'hot' is not a valid float"),
+        ("price = [-1, 2]", "a price is"),
+    ):
+        (config / "models.toml").write_text(f"[small]\n{line}\n")
+        wrong = cli(*words, "wrong", **home)
+        assert (wrong.status, says in wrong.err) == (2, True), wrong.err
 
 
 def test_an_agent_of_the_users_table(cli: Any, box: Path, tmp_path: Path, config: Path) -> None:
@@ -75,5 +82,8 @@ def test_an_agent_of_the_users_table(cli: Any, box: Path, tmp_path: Path, config
         (tools / "ask").chmod(0o755)
         done = cli(*words, "count", "--json", "--out", "run", **home, **server.variables)
     assert (done.status, done.json["success_rate"], done.json["agent"]) == (0, 1.0, "hand")
+    (config / "agents.toml").write_text("[gold]\ncommand = 'ask'\n")
+    taken = cli(*words, "count", **home)
+    assert (taken.status, "a name that is not taken" in taken.err) == (2, True)
     unknown = cli("eval", "bash", "--agent", "codx")
     assert (unknown.status, "did you mean 'codex'?" in unknown.err) == (2, True)

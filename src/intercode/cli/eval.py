@@ -99,6 +99,8 @@ def _run(
     from intercode.runs.trust import settings_that_need_trust
 
     evaluation = Evaluation.plan(env, **options)
+    if click.get_current_context().meta.get("intercode.planning"):
+        return
     if evaluation.options.exclude_broken:
         evaluation.exclude_broken()
     if left_out := evaluation.config.get("left_out"):

@@ -17,13 +17,14 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
-from contextlib import nullcontext, redirect_stdout
+from contextlib import nullcontext, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
 import click
 from click import Context
 
+from intercode.agents.named import options_of_model
 from intercode.cli.options import EXISTING_FILE, Command, stack
 from intercode.cli.output import say
 from intercode.errors import UsageError, did_you_mean
@@ -34,8 +35,6 @@ _OF_CALL = {"config", "print_config", "resume", "trust", "as_json"}
 """Parameters that a file does not contain."""
 _LONGEST = 40
 """The most characters of a value in the name of a run."""
-Cell = tuple[str, dict[str, Any]]
-"""One run: the name of its folder, and its options."""
 
 config_options = stack(
     click.option(
@@ -61,40 +60,75 @@ class GridCommand(Command):
         if "config" in given and not asks_help and ctx.default_map is None:
             ctx.meta["intercode.words"] = list(args)
             cells = ctx.meta["intercode.cells"] = _cells(self, given)
-            ctx.default_map = cells[0][1]
+            ctx.default_map = next(iter(cells.values()))
+        chosen = {**(ctx.default_map or {}), **given}
+        options = {**options_of_model(chosen.get("model")), **chosen}
+        params = _params(self)
+        for name, value in options.items():
+            if name not in chosen and name in params:
+                ctx.default_map = {name: _text(value), **(ctx.default_map or {})}
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Context) -> Any:
-        file = ctx.params.pop("config")
-        cells = ctx.meta.pop("intercode.cells", ())
-        if ctx.params.pop("print_config"):
+        file = ctx.params.pop("config", None)
+        cells = ctx.meta.pop("intercode.cells", {})
+        if ctx.params.pop("print_config", False):
             if len(cells) > 1:
                 raise UsageError(f"{file} describes {len(cells)} runs; --print-config prints one")
             return _print_config(ctx)
-        if len(cells) < 2:
+        if set(cells) <= {""}:
             return super().invoke(ctx)
         folder = _folder(ctx, file)
-        words = ["intercode", str(ctx.info_name), *ctx.meta["intercode.words"]]
-        ctx.meta["intercode.resume"] = shlex.join([*words, "--resume", str(folder)])
-        runs = []
-        for name, options in cells:
-            place = str(folder / name)
-            words = [*ctx.meta["intercode.words"], "--out", place, "--resume", place]
-            runs.append(
-                self.make_context(ctx.info_name, words, parent=ctx.parent, default_map=options)
-            )
+        try:
+            runs = self._planned(ctx, folder, cells)
+        except BaseException:
+            with suppress(OSError):  # they are empty, unless there are earlier runs
+                folder.rmdir()
+                folder.parent.rmdir()
+            raise
         status = 0
-        for number, run in enumerate(runs, start=1):
+        for number, run in enumerate(runs.values(), start=1):
             say(f"intercode: run {number} of {len(runs)}", err=True)
             with run, redirect_stdout(sys.stderr) if run.params["as_json"] else nullcontext():
                 try:
-                    self.invoke(run)
+                    super().invoke(run)
                 except SystemExit as end:
                     status = max(status, int(end.code or 0))
+        self._report(ctx, runs)
+        sys.exit(status)
+
+    def _planned(
+        self, ctx: Context, folder: Path, cells: Mapping[str, dict[str, Any]]
+    ) -> dict[str, Context]:
+        """Return a context for each run, by its folder; raise an error if one cannot be played."""
+        words = ctx.meta["intercode.words"]
+        line = ["intercode", str(ctx.info_name), *words]
+        if not ctx.params["resume"]:
+            line += ["--resume", str(folder)]
+        ctx.meta["intercode.resume"] = shlex.join(line)
+        runs = {}
+        ctx.meta["intercode.planning"] = True
+        for name, options in cells.items():
+            place = str(folder / name)
+            words = [*ctx.meta["intercode.words"], "--out", place, "--resume", place]
+            run = self.make_context(ctx.info_name, words, parent=ctx.parent, default_map=options)
+            del run.params["config"], run.params["print_config"]
+            with run:
+                super().invoke(run)
+            runs[place] = run
+        ctx.meta["intercode.planning"] = False
+        return runs
+
+    def _report(self, ctx: Context, runs: Mapping[str, Context]) -> None:
+        """Report the runs in the order of the file, those of each environment together."""
         from intercode.cli.report import report
 
-        ctx.invoke(report, runs=[str(folder)], as_json=ctx.params["as_json"])
-        sys.exit(status)
+        groups = dict[str, list[str]]()
+        for folder, run in runs.items():
+            env = "" if ctx.params["as_json"] else run.params["env"]
+            groups.setdefault(env, []).append(folder)
+        for folders in groups.values():
+            ctx.invoke(report, runs=folders, as_json=ctx.params["as_json"])
 
 
 def _folder(ctx: Context, file: str) -> Path:
@@ -111,40 +145,43 @@ def _folder(ctx: Context, file: str) -> Path:
     return folder
 
 
-def _cells(command: Command, given: Mapping[str, Any]) -> list[Cell]:
-    """Return the runs that a file describes, without what the command line says."""
+def _cells(command: Command, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the options of each run that a file describes, without what the command line says, by
+    the run's name, which is "" if there is one run and no list."""
     file, params = given["config"], _params(command)
     content = read_toml(file)
-    envs = _listed(given.get("env", content.pop("env", [])))
-    tables = {}
+    of_file = _listed(content.pop("env", []))
+    envs = _listed(given.get("env", of_file))
+    is_grid, tables = len(envs) > 1, {}
     for name, value in content.items():
         if isinstance(value, dict) and name not in params:
             tables[name] = value
-            if name not in envs:
+            if name not in [*envs, *of_file]:
                 hint = did_you_mean(name, [*params, *envs])
                 raise UsageError(f"{file}: [{name}] is neither an option nor ENV{hint}")
+    if not envs:
+        raise UsageError(f'{file}: name ENV, such as env = "bash"')
     cells = dict[str, dict[str, Any]]()
     for env in envs:
-        lists = {"env": [env]}
+        lists, named = {"env": [env]}, {"env", "agent", "model"}
         for name, value in {**content, **tables.get(env, {})}.items():
-            word = name.replace("-", "_")
-            if word not in params and name not in tables:
-                raise UsageError(f"{file}: {name} is no option{did_you_mean(word, params)}")
-            if name not in tables and params[word].name not in given:
-                lists[str(params[word].name)] = _values(params[word], value)
-        for values in itertools.product(*lists.values()):
-            varied = [
-                value
-                for value, choices in zip(values, lists.values(), strict=True)
-                if len(choices) > 1 or (len(envs) > 1 and choices == [env])
-            ]
-            name = "-".join(map(_label, varied))
+            if name in tables:
+                continue
+            param = params.get(name.replace("-", "_"))
+            if param is None:
+                raise UsageError(f"{file}: {name} is no option{did_you_mean(name, params)}")
+            if param.name not in given:
+                lists[str(param.name)] = _values(param, value, f"{file}: {name}")
+                if isinstance(value, list) and not param.multiple:
+                    is_grid = True
+                    named.add(str(param.name))
+        for chosen in itertools.product(*lists.values()):
+            options = dict(zip(lists, chosen, strict=True))
+            name = "-".join(_label(options[option]) for option in lists if option in named)
             if name in cells:
                 raise UsageError(f"{file}: two runs would be called {name!r}")
-            cells[name] = dict(zip(lists, values, strict=True))
-    if not cells:
-        raise UsageError(f"{file}: a list is empty, or ENV is missing")
-    return list(cells.items())
+            cells[name] = options
+    return cells if is_grid else {"": options}
 
 
 def _params(command: Command) -> dict[str, click.Parameter]:
@@ -161,12 +198,25 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _values(param: click.Parameter, value: Any) -> list[Any]:
+def _values(param: click.Parameter, value: Any, where: str) -> list[Any]:
     """Return the values of an option, one for each run."""
-    texts = []
-    for part in _listed(value):
-        texts.append(json.dumps(part) if isinstance(part, dict) else str(part))
-    return [texts] if param.multiple else texts
+    texts = [_text(part) for part in _listed(value)]
+    if not all(texts):
+        raise UsageError(f"{where} is empty")
+    if param.multiple:
+        return [texts]
+    if not texts:
+        raise UsageError(f"{where} is an empty list")
+    return texts
+
+
+def _text(value: Any) -> str:
+    """Return a value of a table as the command line has it."""
+    if isinstance(value, dict):
+        return json.dumps(value, default=str)
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value)
 
 
 def _label(value: object) -> str:

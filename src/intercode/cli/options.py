@@ -118,8 +118,8 @@ class Command(click.Command):
         for param in self.params:
             if not isinstance(param, _WorldOption):
                 continue
-            if ctx.params[param.name or ""] == param.unset:
-                del ctx.params[param.name or ""]
+            if ctx.params.get(param.name or "", param.unset) == param.unset:
+                ctx.params.pop(param.name or "", None)
             elif env in ENVIRONMENTS and env not in param.environments:
                 raise UsageError(
                     f"the environment {env} takes no {param.opts[0]}, which is an option of "
