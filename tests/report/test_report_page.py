@@ -168,6 +168,21 @@ def test_the_page_says_by_how_much_and_leads_to_the_episodes_that_a_figure_count
         assert f'<h3 id="run1-{group}">' in text
 
 
+def test_tasks_with_one_id_and_other_queries_have_rows_of_their_own() -> None:
+    first, (config, episodes) = run("first"), run("second")
+    episodes[0] = replace(episodes[0], query="another one")
+    whole = side_by_side([first, (config, episodes)])
+    assert (whole["comparison"]["tasks"], whole["comparison"]["unpaired"]) == (39, 2)
+    text = page(first, (config, episodes))
+    assert "2 tasks are scored in one of the runs only, and left out" in text
+    table = text.partition('<h2 id="tasks">')[2].partition("</table>")[0]
+    rows = re.findall(r'<tr id="k.*?<th scope="row">t0</th>(.*?)</tr>', table, re.DOTALL)
+    assert [re.findall("<td>–</td>|<td><a|another one", row) for row in rows] == [
+        ["<td><a", "<td>–</td>"],
+        ["<td>–</td>", "<td><a", "another one"],
+    ]
+
+
 def test_a_page_can_be_sent_and_keeps_the_failed_episodes() -> None:
     config, few = run("large")
     long = "".join(f"<{n}>" for n in range(2_000))

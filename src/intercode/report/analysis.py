@@ -46,7 +46,7 @@ from intercode.report.summary import (
     success_of,
     summary,
 )
-from intercode.report.text import shortened
+from intercode.report.text import LONGEST, shortened
 from intercode.report.transcript import FAILED, state_of
 from intercode.report.turns import (
     KINDS,
@@ -469,7 +469,7 @@ def compare(a: ConfigAndEpisodes, b: ConfigAndEpisodes) -> Record | None:
     first, second = _shares(a[1]), _shares(b[1])
     pairs = []
     for task, (query, share) in second.items():
-        if task in first and (query in first[task][0] or first[task][0] in query):
+        if task in first and is_same_query(query, first[task][0]):
             pairs.append(Pair(task, query, first[task][1], share))
     if not pairs:
         return None
@@ -488,6 +488,12 @@ def compare(a: ConfigAndEpisodes, b: ConfigAndEpisodes) -> Record | None:
         "gained": [pair.row() for pair in pairs if pair.difference > 0],
         "lost": [pair.row() for pair in pairs if pair.difference < 0],
     }
+
+
+def is_same_query(one: str, other: str) -> bool:
+    """Return whether one query contains the other, as far as a reader is shown them."""
+    one, other = one[:LONGEST], other[:LONGEST]
+    return one in other or other in one
 
 
 def paired(pairs: Sequence[Pair]) -> Record:

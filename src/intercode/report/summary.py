@@ -24,7 +24,7 @@ from intercode.doors import part
 from intercode.errors import StoreError, UsageError
 from intercode.options import agent_name
 from intercode.reading import listed, present
-from intercode.report.text import one_line, shortened
+from intercode.report.text import LONGEST, one_line, shortened
 from intercode.report.transcript import State, state_of
 from intercode.report.turns import counted_turns
 from intercode.rescoring.recordings import load_recording
@@ -49,6 +49,7 @@ class EpisodeRow(NamedTuple):
     """The facts of an episode that figures read. The viewer's index has a column for each field."""
 
     task: str
+    query: str
     epoch: int
     state: State
     reward: float | None
@@ -68,6 +69,7 @@ class EpisodeRow(NamedTuple):
             robust = bool(episode.parts["robust"])
         return cls(
             episode.task,
+            episode.query[:LONGEST],
             episode.epoch,
             state_of(episode),
             episode.reward,

@@ -115,7 +115,7 @@ def _hardness_rows(runs: Sequence[tuple[Summary, str]]) -> list[Row]:
         for level in sorted(levels, key=hardness_order):
             row[level] = "–"
             if part := run.get("by_hardness", {}).get(level):
-                row[level] = f"{number(part['success_rate'], 100)} of {part['episodes']}"
+                row[level] = f"{number(part['success_rate'], 100)} of {part['episodes']:,}"
         rows.append(row)
     return rows if levels else []
 
@@ -127,7 +127,7 @@ def details(analysis: Config) -> Iterator[Section]:
         if at <= EACH_TURN or at & (at - 1) == 0 or at == len(analysis["by_turn"]):
             turn = {
                 "turn": str(row["turn"]),
-                "episodes": str(row["episodes"]),
+                "episodes": f"{row['episodes']:,}",
                 "solved": number(row["solved"], 100),
                 "errors": number(row["errors"], 100),
             }
@@ -146,7 +146,7 @@ def details(analysis: Config) -> Iterator[Section]:
         for label, part in analysis[name].items():
             row = {
                 column: label,
-                "episodes": str(part["episodes"]),
+                "episodes": f"{part['episodes']:,}",
                 "success %": number(part["success_rate"], 100),
                 "95 %": span(part["ci95"]),
             }
@@ -160,7 +160,7 @@ def details(analysis: Config) -> Iterator[Section]:
         failures.append(
             {
                 "category": row["name"],
-                "episodes": str(row["episodes"]),
+                "episodes": f"{row['episodes']:,}",
                 "%": number(row["share"], 100),
                 "tasks like": ", ".join(example["task"] for example in row["examples"]),
                 "rule": row["rule"],
@@ -209,7 +209,7 @@ def comparisons(whole: Config) -> Iterator[Section]:
 
 def _difference(first: str, second: str, compared: Config | None) -> Iterator[Section]:
     if compared is None:
-        yield Section(f"{second} and {first} have no task in common, so they are not compared")
+        yield Section(f"no task is scored in both {second} and {first}, so they are not compared")
         return
     rows = []
     for label, part in {"all": compared, **compared["by_hardness"]}.items():
@@ -218,7 +218,7 @@ def _difference(first: str, second: str, compared: Config | None) -> Iterator[Se
         rows.append(
             {
                 "hardness": label,
-                "tasks": str(part["tasks"]),
+                "tasks": f"{part['tasks']:,}",
                 f"{first} %": number(part["rate_a"], 100),
                 f"{second} %": number(part["rate_b"], 100),
                 "difference": f"{100 * part['difference']:+.1f}",
@@ -229,7 +229,8 @@ def _difference(first: str, second: str, compared: Config | None) -> Iterator[Se
     shared = count_of(compared["tasks"], "shared task")
     yield Section(f"{second} minus {first}: success on {shared}", rows)
     if compared["unpaired"]:
-        yield Section(f"{compared['unpaired']} tasks are in one of the runs only, and are left out")
+        alone = count_of(compared["unpaired"], "task is", "tasks are")
+        yield Section(f"{alone} scored in one of the runs only, and left out")
 
 
 # -- their rows and sentences ----------------------------------------------------------------------
@@ -297,7 +298,7 @@ def action_rows(analysis: Config) -> list[Row]:
             del titles[name]
     if whole["next_turn_fine"] is None:
         del titles["next_turn_fine"]
-    rows = [("number", [str(part["turns"]) for part in groups.values()])]
+    rows = [("number", [f"{part['turns']:,}" for part in groups.values()])]
     means = [number(ratio(part["turns"], part["episodes"])) for part in groups.values()]
     rows.append(("per episode", means))
     for name, title in titles.items():
@@ -316,18 +317,18 @@ def sentences(analysis: Config) -> Iterator[str]:
         without = after["solved_without_error"]
         of_others = f", of those without {number(without, 100)} %" * (without is not None)
         yield (
-            f"Of the {after['episodes_with_error']} episodes with an error "
+            f"Of the {after['episodes_with_error']:,} episodes with an error "
             f"{number(after['solved_with_error'], 100)} % were solved{of_others}."
         )
     if analysis["limits"]:
         hits = []
         for name, hit in analysis["limits"].items():
-            hits.append("{} in {turns} turns of {episodes} episodes".format(name, **hit))
+            hits.append("{} in {turns:,} turns of {episodes:,} episodes".format(name, **hit))
         yield f"Limits of the sandbox were hit: {'; '.join(hits)}."
     if spent["tokens"]:
         price = f" and ${spent['cost']:.4f}" if spent["cost"] else ""
         yield (
-            f"All episodes together spent {spent['tokens']:.0f} tokens{price} for each solved one."
+            f"All episodes together spent {spent['tokens']:,.0f} tokens{price} for each solved one."
         )
     for judged in analysis.get("judged", ()):
         unclear = ", {none} unclear" * bool(judged["none"])

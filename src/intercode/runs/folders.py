@@ -18,6 +18,7 @@ from typing import Any
 from intercode.envs import language_of
 from intercode.errors import IntercodeError, UsageError
 from intercode.language import Language
+from intercode.report.analysis import is_same_query
 from intercode.report.golds import golds_of
 from intercode.report.summary import figures, find_runs, is_recorded
 from intercode.report.text import one_line
@@ -95,14 +96,6 @@ class RunFolder:
                     facets[name] = counts.most_common()
             self._facets = covered, facets
         return self._facets[1]
-
-    def queries(self, tasks: Sequence[str]) -> dict[str, str]:
-        """Return the beginning of each task's query."""
-        ids = ", ".join(["CAST(? AS TEXT)"] * len(tasks))
-        rows = self.index.rows(
-            f"SELECT task, query FROM episodes WHERE task IN ({ids})", *map(as_bytes, tasks)
-        )
-        return {row["task"]: row["query"] for row in rows}
 
     def rate(self) -> int:
         """Return the episodes that ended in the last minute."""
@@ -192,7 +185,7 @@ def _as_folder(log: Path) -> Path:
 
 
 def others(
-    runs: Mapping[str, RunFolder], here: RunFolder, task: str, epoch: int
+    runs: Mapping[str, RunFolder], here: RunFolder, episode: Episode
 ) -> list[tuple[RunFolder, dict[str, Any]]]:
     """Return the episodes of the same task in other epochs, and in other runs of the same
     environment, with their runs."""
@@ -201,7 +194,10 @@ def others(
         with suppress(IntercodeError):
             if run.env == here.env:
                 rows = run.index.rows(
-                    f"SELECT * FROM episodes WHERE {IS_TASK} ORDER BY epoch", as_bytes(task)
+                    f"SELECT * FROM episodes WHERE {IS_TASK} ORDER BY epoch", as_bytes(episode.task)
                 )
-                matches += [(run, row) for row in rows if run is not here or row["epoch"] != epoch]
+                for row in rows:
+                    is_this = run is here and row["epoch"] == episode.epoch
+                    if not is_this and is_same_query(row["query"], episode.query):
+                        matches.append((run, row))
     return matches

@@ -56,7 +56,6 @@ COLUMNS = (
     "ended",
     "error",
     "category",
-    "query",
     "hardness",
     "split",
     "seen",
@@ -65,8 +64,8 @@ COLUMNS = (
 )
 """`start` and `size` of the record in bytes; `seen`: when it was indexed (Unix seconds). `answer`
 is a digest of what the last action of a solved episode printed, `printed` the digests of all
-outputs of a failed one: for the category "had the answer". All texts but the task's id are cut and
-on one line."""
+outputs of a failed one: for the category "had the answer". All texts but the task's id are cut, and
+all but id and query are on one line."""
 
 VERSION = crc32(f"5: {COLUMNS} {CATEGORIES}".encode()) & 0x7FFFFFFF
 """Marks the content of the index; another column or category makes another version."""
@@ -251,7 +250,7 @@ class Index:
                     done += len(line)
                     if done - first > _PIECE or time.monotonic() > deadline:
                         break
-            values = ", ".join(["CAST(? AS TEXT)", *"?" * (len(COLUMNS) - 1)])
+            values = ", ".join(["CAST(? AS TEXT)"] * 2 + ["?"] * (len(COLUMNS) - 2))
             db.executemany(f"INSERT OR REPLACE INTO episodes VALUES ({values})", rows)
             if self._config.get("epochs", 1) != 1 and rows:
                 db.executemany(_LOOKUP, {(row[0],) for row in rows})
@@ -300,13 +299,13 @@ class Index:
         )
         return (
             as_bytes(row.task),
-            *row._replace(tokens=min(row.tokens, _MOST_TOKENS))[1:],
+            as_bytes(row.query),
+            *row._replace(tokens=min(row.tokens, _MOST_TOKENS))[2:],
             start,
             len(line),
             ended,
             error,
             category,
-            one_line(episode.query[:600], 300),
             level,
             split,
             time.time(),

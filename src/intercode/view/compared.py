@@ -4,16 +4,19 @@ of each on each task."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from intercode.envs import all_options
 from intercode.options import SECTIONS, agent_name
+from intercode.report.analysis import is_same_query
 from intercode.report.summary import Config, EpisodeRow, column, grouped, ratio
 from intercode.report.text import one_line
 from intercode.report.transcript import State
+from intercode.report.turns import task_order
 from intercode.runs.store import LABELS
 
 RANKS: Mapping[State, int] = {"failed": 0, "ambiguous": 0, "fault": 1, "unscored": 1, "solved": 2}
@@ -73,31 +76,32 @@ class TaskResult(NamedTuple):
         return ratio(self.solved, self.scored)
 
 
-def task_rows(
-    tasks: Sequence[str],
-    results: Sequence[Mapping[str, TaskResult]],
-    queries: Mapping[str, str],
-    url: Callable[[int, str], str],
-) -> list[dict[str, Any]]:
-    """Return the rows of a table of tasks × runs; `url` returns where the result of a run, by its
-    number, on a task leads."""
-    rows = []
-    for task in tasks:
-        cells = list[dict[str, Any] | None]()
-        for number, by_task in enumerate(results):
-            if task in by_task:
-                cells.append({"result": by_task[task], "url": url(number, task)})
-            else:
-                cells.append(None)
-        rows.append({"task": task, "id": "", "cells": cells, "query": queries.get(task, "")})
-    return rows
+class TaskRow(NamedTuple):
+    """A task with its query in the first run that has it, and the `TaskResult` of each run or None.
+    `id` is unique in a table."""
+
+    id: str
+    task: str
+    query: str
+    results: list[Any]
+
+    @property
+    def shares(self) -> list[float | None]:
+        """Each run's share of successes."""
+        return [result.share if result else None for result in self.results]
 
 
-def results_by_task(rows: Iterable[EpisodeRow]) -> dict[str, TaskResult]:
-    """Return the result of each task."""
-    results = {}
-    for task, episodes in grouped(rows, attrgetter("task")).items():
-        first = min(episodes, key=lambda row: (RANKS[row.state], row.epoch))
-        scored = sum(row.reward is not None for row in episodes)
-        results[task] = TaskResult(first, scored, sum(column(episodes, "success")))
-    return results
+def task_rows(runs: Sequence[Iterable[EpisodeRow]]) -> list[TaskRow]:
+    """Return the table of tasks × runs, by task. Runs share the tasks that `report` compares."""
+    by_id, table = defaultdict[str, list[TaskRow]](list), list[TaskRow]()
+    for number, rows in enumerate(runs):
+        for task, episodes in grouped(rows, attrgetter("task")).items():
+            first = min(episodes, key=lambda row: (RANKS[row.state], row.epoch))
+            scored = sum(row.reward is not None for row in episodes)
+            same = [row for row in by_id[task] if is_same_query(first.query, row.query)]
+            if not same:
+                same = [TaskRow(f"k{len(table)}", task, first.query, [None] * len(runs))]
+                by_id[task] += same
+                table += same
+            same[0].results[number] = TaskResult(first, scored, sum(column(episodes, "success")))
+    return sorted(table, key=lambda row: task_order(row.task))

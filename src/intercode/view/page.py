@@ -24,7 +24,7 @@ from intercode.report.text import one_line
 from intercode.report.transcript import state_of, steps, verdict
 from intercode.report.turns import task_order
 from intercode.types import Episode
-from intercode.view.compared import RANKS, facts_of, results_by_task, settings, task_rows
+from intercode.view.compared import RANKS, TaskRow, facts_of, settings, task_rows
 from intercode.view.pages import make_templates, style
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -53,20 +53,22 @@ class _Page:
         self.configs = [config for config, _ in runs]
         self.templates = make_templates(root="")
         self.episodes = [lean(episodes) for _, episodes in runs]
-        self.groups, self.results, self.queries = [], [], dict[str, str]()
+        self.groups, rows = [], []
         for config, episodes in zip(self.configs, self.episodes, strict=True):
             self.groups.append(_groups(config, episodes))
-            self.results.append(results_by_task(EpisodeRow.of(row, config) for row in episodes))
-            self.queries |= {episode.task: episode.query for episode in episodes}
-        order = sorted(self.queries, key=task_order)
-        self.rows = {task: f"k{row}" for row, task in enumerate(order)}
+            rows.append([EpisodeRow.of(episode, config) for episode in episodes])
+        self.tasks, self.row_of = task_rows(rows), dict[tuple[int, str], TaskRow]()
+        for row in self.tasks:
+            for number, result in enumerate(row.results):
+                if result:
+                    self.row_of[number, row.task] = row
         self.transcripts = self._write_transcripts()
 
     def write(self) -> str:
         runs, flips, differences = self.whole["runs"], {}, list(tables.comparisons(self.whole))
         if "comparison" in self.whole:
             for title, tasks in tables.changed_tasks(self.whole).items():
-                flips[title] = self._tasks([flip["task"] for flip in tasks])
+                flips[title] = self._tasks([self.row_of[0, flip["task"]] for flip in tasks])
         excluded = []
         for name, run in zip(self.names, runs, strict=True):
             if run.get("excluded"):
@@ -84,7 +86,8 @@ class _Page:
             differences=differences,
             flips=flips,
             charts=[Markup(charts.svg(chart)) for chart in charts.charts(self.whole)],
-            tasks=self._tasks(list(self.rows), named=True),
+            tasks=self._tasks(self.tasks),
+            result_url=self._result_url,
             total=total,
             left_out=total - len(self.transcripts),
             runs=list(map(self._run, range(len(runs)))),
@@ -98,25 +101,21 @@ class _Page:
             return None
         return f"#{_group_id(run, group)}"
 
-    def _tasks(self, tasks: Sequence[str], *, named: bool = False) -> dict[str, Any]:
+    def _tasks(self, tasks: Sequence[TaskRow]) -> dict[str, Any]:
         """Return the rows of a table of tasks × runs, and how many tasks there are; if there are
         too many, those that all runs solved are left out first."""
 
-        def solved(task: str) -> bool:
-            return all(by_task[task].share == 1 for by_task in self.results if task in by_task)
+        def solved(row: TaskRow) -> bool:
+            return set(row.shares) <= {1, None}
 
-        chosen = set(sorted(tasks, key=solved)[:_TASKS])
-        shown = [task for task in tasks if task in chosen]
-        rows = task_rows(shown, self.results, self.queries, self._result_url)
-        if named:
-            for row in rows:
-                row["id"] = self.rows[row["task"]]
-        return {"rows": rows, "count": len(tasks)}
+        chosen = {row.id for row in sorted(tasks, key=solved)[:_TASKS]}
+        shown = [row for row in tasks if row.id in chosen]
+        return {"rows": shown, "count": len(tasks)}
 
-    def _result_url(self, run: int, task: str) -> str:
+    def _result_url(self, run: int, row: TaskRow) -> str:
         """Return the link to the transcript of a run's result on a task."""
-        epoch = self.results[run][task].first.epoch
-        transcript = self.transcripts.get((run, task, epoch))
+        epoch = row.results[run].first.epoch
+        transcript = self.transcripts.get((run, row.task, epoch))
         return f"#{transcript[0]}" if transcript else ""
 
     def _run(self, number: int) -> dict[str, Any]:
@@ -159,7 +158,7 @@ class _Page:
                 epoch=episode.epoch,
                 query=one_line(episode.query, 120),
                 whole_query=Markup(markup.bounded(episode.query)),
-                all_runs=self.rows[episode.task] if len(self.runs) > 1 else "",
+                all_runs=self.row_of[number, episode.task].id if len(self.runs) > 1 else "",
                 verdict=Markup(markup.verdict(verdict(episode), language)),
                 beginning=turns[:half],
                 end=turns[half:][-half:],

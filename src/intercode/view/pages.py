@@ -12,7 +12,7 @@ by one.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -27,11 +27,10 @@ from intercode.report.summary import FIGURES, column, figures, grouped, hardness
 from intercode.report.tables import WORDS, figure_cells, minute, without_empty
 from intercode.report.text import LONGEST, count_of, one_line, visible
 from intercode.report.transcript import ShownTurn, first_difference, last_action, steps, verdict
-from intercode.report.turns import task_order
 from intercode.runs.folders import RunFolder, others
 from intercode.runs.index import FACETS, SORTS
 from intercode.types import Episode, line_of, parents_of
-from intercode.view.compared import TaskResult, facts_of, results_by_task, settings, task_rows
+from intercode.view.compared import TaskRow, facts_of, settings, task_rows
 
 ROWS = 100
 """Rows of a table on one page."""
@@ -252,7 +251,7 @@ class Pages:
             query=Markup(markup.bounded(episode.query)),
             **result,
             **_place(run, chosen, start),
-            elsewhere=others(runs, run, episode.task, episode.epoch)[:ROWS],
+            elsewhere=others(runs, run, episode)[:ROWS],
             differs=differs,
             beside=other_name,
             until=until,
@@ -272,22 +271,18 @@ class Pages:
         """Return a table of tasks × runs; `only=different` leaves out tasks that all runs solved
         equally often."""
         names, only = column(runs, "name"), params.get("only")
-        results = [results_by_task(run.index.all()) for run in runs]
-        tasks = sorted(set().union(*results), key=task_order)
+        rows = task_rows([run.index.all() for run in runs])
+        compared = _compared_figures(runs, rows)
         if only:
-            tasks = [task for task in tasks if len(set(_shares(results, task))) > 1]
-        page, last = _page(params, len(tasks))
-        shown = tasks[page * ROWS : (page + 1) * ROWS]
-        queries = dict[str, str]()
-        for run in reversed(runs):
-            queries |= run.queries(shown)
+            rows = [row for row in rows if len(set(row.shares)) > 1]
+        page, last = _page(params, len(rows))
 
-        def url(number: int, task: str) -> str:
+        def url(number: int, row: TaskRow) -> str:
             beside = None
-            if number and task in results[0]:
-                beside = f"{results[0][task].first.epoch}~{names[0]}"
-            row = results[number][task].first._asdict()
-            return self._episode_url(runs[number], row, beside=beside)
+            if number and row.results[0]:
+                beside = f"{row.results[0].first.epoch}~{names[0]}"
+            first = row.results[number].first._asdict()
+            return self._episode_url(runs[number], first, beside=beside)
 
         def address(**changes: object) -> str:
             return self.url("compare", **{"run": names, "only": only, **changes})
@@ -298,10 +293,11 @@ class Pages:
             names=names,
             only=only,
             run_link=lambda row, name: self.url("run", row["run"]) if name == "run" else None,
-            figures=_compared_figures(runs, results),
+            figures=compared,
             settings=settings(column(runs, "config")),
-            rows=task_rows(shown, results, queries, url),
-            count=len(tasks),
+            rows=rows[page * ROWS : (page + 1) * ROWS],
+            result_url=url,
+            count=len(rows),
             page=page,
             last=last,
             address=address,
@@ -350,16 +346,14 @@ def _run_row(run: RunFolder) -> _RunRow:
     return _RunRow(run.name, run.is_played, facts, figure_cells(totals), totals)
 
 
-def _compared_figures(
-    runs: Sequence[RunFolder], results: Sequence[Mapping[str, TaskResult]]
-) -> list[dict[str, str]]:
+def _compared_figures(runs: Sequence[RunFolder], tasks: Sequence[TaskRow]) -> list[dict[str, str]]:
     """Return the figures of each run, and how many tasks it solved more or less often than the
     first run."""
     rows, counts, first_name = [], dict[str, int](), runs[0].name
-    for run, by_task in zip(runs, results, strict=True):
+    for place, run in enumerate(runs):
         changes = []
-        for task in by_task:
-            first, share = _shares((results[0], by_task), task)
+        for task in tasks:
+            first, share = task.shares[0], task.shares[place]
             if first is not None and share is not None:
                 changes.append(share - first)
         gained, lost = sum(by > 0 for by in changes), sum(by < 0 for by in changes)
@@ -372,14 +366,9 @@ def _compared_figures(
         if run is runs[0]:
             row |= dict.fromkeys(counts, "–")
         else:
-            row |= {name: str(count) for name, count in counts.items()}
+            row |= {name: f"{count:,}" for name, count in counts.items()}
         rows.append(row)
     return without_empty(rows, keep=("run", *counts))
-
-
-def _shares(results: Iterable[Mapping[str, TaskResult]], task: str) -> list[float | None]:
-    """Return each run's share of successes on a task."""
-    return [by_task[task].share if task in by_task else None for by_task in results]
 
 
 def _chosen(params: Params) -> dict[str, str]:
