@@ -209,15 +209,18 @@ class Pages:
         result = _result(run, episode, start)
         if other:
             differs = first_difference(episode, other[1]) or 0
-            other_name = f"{other[0].name}{_epoch(other[1].epoch)}"
-            for step in steps(other[1]):
-                beside[step.number] = Markup(markup.turn(step, run.language, anchor="b"))
-        elif params.get("beside") == "gold" and result["gold"]:
-            other_name, beside = "the gold", {1: result["gold"]}
         target = (
             whole_number(params.get("turn")) or differs or (len(all_steps) if start is None else 1)
         )
-        until = whole_number(params.get("to"))
+        target, until = min(target, len(all_steps)), None
+        if last := whole_number(params.get("to")):
+            until = max(last, target)
+        if other:
+            other_name = f"{other[0].name}{_epoch(other[1].epoch)}"
+            for step in steps(other[1])[:until]:
+                beside[step.number] = Markup(markup.turn(step, run.language, anchor="b"))
+        elif params.get("beside") == "gold" and result["gold"]:
+            other_name, beside = "the gold", {1: result["gold"]}
         shown = all_steps[target - 1 : until] if until else all_steps
 
         def turn_url(turn: int) -> str:
