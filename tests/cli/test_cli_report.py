@@ -86,7 +86,18 @@ def test_two_runs_are_compared_task_by_task(cli: Any, tmp_path: Path) -> None:
     ], "a folder of runs"
     file = tmp_path / "guess" / "episodes.jsonl"
     file.write_text(file.read_text().replace('"task": "', '"task": "other-'))
-    assert "no task in common" in cli("report", "guess", "gold").out
+    assert "no task is scored in both gold and guess" in cli("report", "guess", "gold").out
+
+
+def test_an_empty_argument_is_named(cli: Any) -> None:
+    for words, argument in (
+        (("report",), "RUN..."),
+        (("show", "guess"), "[TASK...]"),
+        (("data", "get"), "NAME"),
+        (("report", "guess", "--html"), "--html"),
+    ):
+        done = cli(*words, "")
+        assert (done.status, f"'{argument}': it is empty" in done.err) == (2, True)
 
 
 def test_the_page_and_the_plots_are_written_beside_what_is_printed(

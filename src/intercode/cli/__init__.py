@@ -88,7 +88,18 @@ class _Group(LazyGroup):
         for before, word in pairwise(["", *args]):
             name = word.removesuffix("=")
             if not word or (name.startswith("--") and name != word):
-                raise click.BadParameter("it is empty.", param_hint=repr(name or before))
+                hint = name or before
+                if not hint.startswith("-"):
+                    command: click.Command = self
+                    for name in args:
+                        if isinstance(command, click.Group):
+                            command = command.get_command(ctx, name) or command
+                    for param in command.params:
+                        if isinstance(param, click.Argument):
+                            hint = param.human_readable_name
+                            if before == command.name:
+                                break
+                raise click.BadParameter("it is empty.", param_hint=repr(hint))
         return super().parse_args(ctx, args)
 
     def invoke(self, context: click.Context) -> Any:
