@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from played import CONFIG, error, fine, played, submit
 from rich.console import Console
 
+from intercode.cli.output import show_summaries
 from intercode.report.analysis import side_by_side
 from intercode.report.tables import comparison, details, overview, render
 from intercode.types import Usage
@@ -74,7 +76,17 @@ def test_a_column_names_the_data_where_runs_differ_in_them() -> None:
 
 def test_tokens_of_lost_replies_count_in_every_figure() -> None:
     turn = fine(usage=Usage(10, 2, 0.5))
-    episode = played("t", turn, submit(), solved=True, lost=Usage(100, 8, 1.0))
-    run = side_by_side([(CONFIG | {"price": [1, 2]}, [episode])])["runs"][0]
+    episode = played("t", turn, submit(), solved=True, lost=Usage(1100, 8, 1.0))
+    whole = side_by_side([(CONFIG | {"price": [1, 2]}, [episode])])
+    run = whole["runs"][0]
     spent = run["analysis"]["per_solved"]
-    assert (run["tokens"], spent["tokens"], run["cost"], spent["cost"]) == (120, 120, 1.5, 1.5)
+    assert (run["tokens"], spent["tokens"], run["cost"], spent["cost"]) == (1120, 1120, 1.5, 1.5)
+    text = shown(whole)
+    assert text.count("1,120") == 2
+    assert "1120" not in text
+
+
+def test_broken_tasks_are_named_if_there_are_any(capsys: pytest.CaptureFixture[str]) -> None:
+    run = side_by_side([(CONFIG, [played("t", submit())])])["runs"][0]
+    show_summaries([{**run, "excluded": ["bad"]}, {**run, "excluded": []}], as_json=False)
+    assert capsys.readouterr().out.count("left out as broken") == 1

@@ -103,7 +103,7 @@ def test_turns_that_repeat_the_turn_before_are_folded() -> None:
     again = [error()] * 3
     episode = played("t1", fine(), *again, fine(seen="b\n"), fine(seen="b\n", after=0), submit())
     text = shown(episode)
-    assert "\n  the same again in turn 3, 4\n" in text
+    assert "\n  the same again in turns 3, 4\n" in text
     assert text.count("› ") == 5
     assert "the same" in markup.turn(steps(episode)[2], BASH)
     for options in ({"full": True}, {"messages": True}):

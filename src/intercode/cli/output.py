@@ -48,8 +48,7 @@ def show_summaries(summaries: list[dict[str, Any]], as_json: bool) -> None:
     show_tables(overview(summaries))
     for summary in summaries:
         click.echo(f"run: {summary['run']}")
-        if "excluded" in summary:
-            tasks = summary["excluded"]
+        if tasks := summary.get("excluded"):
             count = count_of(len(tasks), "task")
             say(f"left out as broken: {count} (run.json says why): {', '.join(tasks)}")
 

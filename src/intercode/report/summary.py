@@ -109,7 +109,7 @@ class Figure(NamedTuple):
 
 
 def number(value: float | None, scale: float = 1, digits: int = 1) -> str:
-    return "–" if value is None else f"{scale * value:.{digits}f}"
+    return "–" if value is None else f"{scale * value:,.{digits}f}"
 
 
 def span(interval: Sequence[float]) -> str:
@@ -119,7 +119,7 @@ def span(interval: Sequence[float]) -> str:
 def episodes_of(figures: Config) -> str:
     """Return the number of episodes; for an unfinished run "2 of 12"."""
     episodes, planned = figures["episodes"], figures.get("planned")
-    return f"{episodes} of {planned}" if planned and planned > episodes else str(episodes)
+    return f"{episodes:,} of {planned:,}" if planned and planned > episodes else f"{episodes:,}"
 
 
 def _mean_asks(rows: Sequence[EpisodeRow]) -> dict[str, float | None] | None:

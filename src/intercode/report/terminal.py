@@ -94,7 +94,8 @@ class Transcript:
             yield from self._turn(step)
             if repeats:
                 numbers = ", ".join(str(step.number) for step in repeats)
-                yield Text(f"  the same again in turn {numbers}", "dim")
+                plural = "s" * (len(repeats) > 1)
+                yield Text(f"  the same again in turn{plural} {numbers}", "dim")
         yield Text.assemble("\n", mark, (f" {visible(result.headline)}", "bold"))
         for note in result.notes:
             yield self._text("  ", note)
