@@ -87,7 +87,7 @@ def export(run: str, form: str, file: str | None, **options: Any) -> None:
     unused = of_tasks
     if form == HARBOR:
         unused = options
-    if wrong := click.get_current_context().meta["intercode.given"].intersection(unused):
+    if wrong := click.get_current_context().meta["intercode.given"].keys() & unused:
         raise UsageError(f"--format {form} takes no --{', --'.join(sorted(wrong))}")
     if form == HARBOR:
         export_tasks(run, file, **of_tasks)
