@@ -22,7 +22,7 @@ from intercode.interop import command as export_command
 from intercode.interop.export import export_run
 from intercode.interop.export.formats import conversations
 from intercode.models import ScriptedModel
-from intercode.models.forms import answer_of, as_chat, question_of, with_objects
+from intercode.models.forms import answer_of, as_chat, chat_call, question_of, with_objects
 from intercode.rescoring.recordings import load_recording
 from intercode.runs import read_run
 from intercode.runs.evaluation import Evaluation
@@ -302,9 +302,10 @@ def test_calls_without_ids_or_of_other_types_continue_their_conversation(tmp_pat
         ({"id": "own", "type": "function", "function": function}, '{"code": "ls"}'),
         ({"type": "custom", "custom": custom}, '{"input": "ls"}'),
     ):
+        assert chat_call(sent)["function"]["arguments"] == arguments
         calls = (ToolCall("", "execute", arguments),)
         first = Turn(ask=PROMPT, reply="", calls=calls, action="ls")
-        echo = assistant("", tool_calls=[sent])
+        echo = {**assistant(""), "content": [{"type": "text", "text": ""}], "tool_calls": [sent]}
         second = Turn(ask=(*PROMPT, echo, {"role": "tool", "content": "a"}), reply="One.")
         run = a_run(tmp_path / str(len(str(sent))), replace(SOLVED, turns=(first, second)))
         (row,) = exported(run, "chat")

@@ -26,8 +26,6 @@ FORMS = ("chat/completions", "responses", "messages")
 Object = Mapping[str, Any]
 _STREAM = re.compile(r"[a-z]*:|$")
 """The beginning of server-sent events: a field, a comment, or nothing."""
-
-
 _EMPTY = "(empty reply)"
 """Sent instead of an empty reply, which many servers refuse in a conversation."""
 
@@ -89,8 +87,8 @@ def as_chat(messages: Iterable[Message]) -> list[Message]:
     chat = list[Message]()
     for message in messages:
         parts = [message] if "type" in message else message.get("content")
-        if calls_sent := message.get("tool_calls"):
-            calls = [_chat_call(call) for call in calls_sent if isinstance(call, Mapping)]
+        calls = list(map(chat_call, message.get("tool_calls") or ()))
+        if calls:
             message = {**message, "tool_calls": calls}
         if not (isinstance(parts, list) and all(isinstance(part, dict) for part in parts)):
             chat.append(message)
@@ -98,11 +96,11 @@ def as_chat(messages: Iterable[Message]) -> list[Message]:
         reply: Message = {"role": "assistant", "content": ""}
         if chat and chat[-1]["role"] == message["role"] == "assistant":
             reply = chat.pop()
-        text, calls = "", list[Object]()
+        text = ""
         for part in parts:
             kind = str(part.get("type"))
             if kind == "tool_use" or kind.endswith("_call"):
-                calls.append(_chat_call(part))
+                calls.append(chat_call(part))
             elif kind == "tool_result":
                 result = {"role": "tool", "content": text_of(part.get("content"))}
                 chat.append({**result, "tool_call_id": part.get("tool_use_id")})
@@ -158,14 +156,16 @@ def object_text(arguments: str) -> str:
     return json.dumps({"malformed": arguments})
 
 
-def _chat_call(part: Object) -> Object:
+def chat_call(part: Object) -> dict[str, Any]:
+    """Return a call of any form as chat/completions has it. Some servers send the arguments as an
+    object, and some nothing for a call without any."""
     item = part.get("function") or part.get("custom") or part
-    call = _call_of(item, part.get("call_id") or part.get("id") or "")
+    call = _call_of(item, part.get("call_id") or part.get("id"))
     arguments = call.get("arguments") or call.get("input") or {}
     if not isinstance(arguments, str):
-        arguments = json.dumps(arguments)
-    function = {"name": call["name"], "arguments": arguments}
-    return {"id": call["id"], "type": "function", "function": function}
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    function = {"name": str(call.get("name") or ""), "arguments": arguments}
+    return {"id": str(call["id"] or ""), "type": "function", "function": function}
 
 
 def answer_of(form: str, body: str) -> dict[str, Any]:
@@ -343,9 +343,9 @@ def _call_of(item: Object, id: object) -> Object:
     """Return an item that the program must execute as a call; a tool that the protocol itself has
     is named after its kind, and has the item's own fields as arguments. Text that a tool takes
     alone is its argument `input`."""
-    if "name" in item:
-        if isinstance(item.get("input"), str):
-            return {"id": id, "name": item["name"], "input": {"input": item["input"]}}
+    if isinstance(item.get("input"), str):
+        return {"id": id, "name": item["name"], "input": {"input": item["input"]}}
+    if "name" in item or "type" not in item:
         return {**item, "id": id}
     fields = {key: value for key, value in item.items() if key not in _PROTOCOLS_OWN}
     return {"id": id, "name": item["type"].removesuffix("_call"), "input": fields}

@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
-from intercode.models.forms import Unreadable, answer_of, sendable, text_of
+from intercode.models.forms import Unreadable, answer_of, chat_call, sendable, text_of
 from intercode.models.refusals import FIXED, Refusal
 from intercode.runs.signing import config_folder
 from intercode.types import (
@@ -752,16 +752,10 @@ def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample
 
 
 def _call(record: Any) -> ToolCall:
-    function = record.get("function") or record.get("custom") or record
-    arguments = function.get("arguments", function.get("input"))
-    # some servers send the object itself, and some nothing for a call without arguments
-    if not isinstance(arguments, str):
-        arguments = json.dumps(arguments or {}, ensure_ascii=False)
-    return ToolCall(
-        _storable(str(record.get("id") or "")),
-        _storable(str(function.get("name") or "")),
-        _storable(arguments),
-    )
+    call = chat_call(record)
+    function = call["function"]
+    texts = (call["id"], function["name"], function["arguments"])
+    return ToolCall(*map(_storable, texts))
 
 
 def _storable(text: str) -> str:

@@ -151,9 +151,10 @@ def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
     for conversation in conversations(episode):
         messages = []
         for message, is_own in zip(conversation.messages, conversation.own, strict=True):
-            message = {**message} if is_own else _as_sent(config, message)
+            if not is_own:
+                message = _as_sent(config, message)
             if message["role"] == "assistant":
-                message["weight"] = int(is_own)
+                message = {**message, "weight": int(is_own)}
             messages.append(message)
         yield {"messages": messages, **_tools(conversation), **labels(config, episode)}
 
@@ -174,7 +175,7 @@ def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
 def _as_sent(config: Config, message: Message) -> Message:
     """Return a message as the model's server got it; all that programs send is passed on."""
     keeps = config.get("keep_reasoning") or "exec:" in str(config.get("agent"))
-    return {**sendable(message, keep_reasoning=bool(keeps))}
+    return sendable(message, keep_reasoning=bool(keeps))
 
 
 def _tools(conversation: Conversation) -> Row:
