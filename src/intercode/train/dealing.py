@@ -152,9 +152,9 @@ class Sampler:
         """Note the results of rollouts that this sampler dealt; a fault is not a result."""
         for rollout in rollouts:
             entry = self._open.get(rollout.group)
-            if self._was_loaded and (entry is None or entry.task.id != rollout.task):
-                entry = self._entry_of(rollout.task)  # dealt before
             if entry is None or entry.task.id != rollout.task:
+                entry = self._dealt_before(rollout.task)
+            if entry is None:
                 raise UsageError(
                     f"the rollout of {rollout.task} in group {rollout.group} "
                     "was not dealt by this sampler"
@@ -259,10 +259,9 @@ class Sampler:
         try:
             state, rates = read_json(path), {}
             numbers = [state[name] for name in ("seed", "groups", "rollouts")]
-            if not all(isinstance(number, int) for number in numbers):
-                raise ValueError("a count is not a whole number")
-            if min(numbers[1:]) < 0 or max(numbers[1:]) > MOST:
-                raise ValueError(f"a count is not between 0 and {MOST}")
+            is_whole = all(isinstance(number, int) for number in numbers)
+            if not is_whole or not 0 <= min(numbers[1:]) <= max(numbers[1:]) <= MOST:
+                raise ValueError(f"a count is not a whole number up to {MOST}")
             for name, (wins, plays, at, failed) in state["rates"].items():
                 rates[name] = Rate(float(wins), float(plays), int(at), int(failed))
                 # false for NaN too
@@ -310,10 +309,11 @@ class Sampler:
         keys.sort(reverse=True)
         return [candidates[keys[n % len(keys)][1]] for n in range(count)]
 
-    def _entry_of(self, id: str) -> _Entry | None:
-        """Return the entry of a task, if one environment alone has a task with this id."""
+    def _dealt_before(self, id: str) -> _Entry | None:
+        """Return the entry of a task that was dealt before a `load`, if one environment alone has a
+        task with this id."""
         entries = [entry for entry in chain.from_iterable(self._sources) if entry.task.id == id]
-        return entries[0] if len(entries) == 1 else None
+        return entries[0] if self._was_loaded and len(entries) == 1 else None
 
     def _counts(self, name: str) -> tuple[float, float]:
         """Return successes and rollouts as they count now: half after `window` others."""

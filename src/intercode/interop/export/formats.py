@@ -88,7 +88,10 @@ def conversations(episode: Episode) -> list[Conversation]:
         if turn.tools is not None:
             tools = [*turn.tools]
         if turn.ask is not None:
-            is_own = (id(turn) in line or not (turn.acted or forked)) and _is_well_formed(turn)
+            is_own = id(turn) in line or not (turn.acted or forked)
+            sent = sendable(turn.message, keep_reasoning=True)
+            if sent.get("tool_calls") != turn.message.get("tool_calls"):
+                is_own = False
             _add(collected, turn, tools, is_own=is_own)
     if not collected:
         messages = [{"role": "user", "content": episode.query}]
@@ -99,14 +102,6 @@ def conversations(episode: Episode) -> list[Conversation]:
             owned += [turn.action is not None, False]
         collected = [Conversation(messages[:-1], owned[:-1])]
     return [conversation for conversation in collected if any(conversation.own)]
-
-
-def _is_well_formed(turn: Turn) -> bool:
-    """Return whether each call of a reply has a name, and an object as arguments."""
-    for call in turn.calls or ():
-        if not call.name or object_text(call.arguments) not in ("{}", call.arguments):
-            return False
-    return True
 
 
 def _add(collected: list[Conversation], turn: Turn, tools: Sequence[Tool], *, is_own: bool) -> None:
