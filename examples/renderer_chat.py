@@ -85,7 +85,7 @@ class RendererChat:
         for message in messages:
             content = message.get("content")
             if message["role"] == "assistant" or not isinstance(content, str):
-                safe.append(with_objects(message, malformed={}))
+                safe.append(with_objects(message))
             else:
                 safe.append({**message, "content": self._control.sub("\\g<0>\u200b", content)})
         return safe

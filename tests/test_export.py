@@ -22,7 +22,7 @@ from intercode.interop import command as export_command
 from intercode.interop.export import export_run
 from intercode.interop.export.formats import conversations
 from intercode.models import ScriptedModel
-from intercode.models.forms import with_objects
+from intercode.models.forms import answer_of, as_chat, chat_call, question_of, with_objects
 from intercode.rescoring.recordings import load_recording
 from intercode.runs import read_run
 from intercode.runs.evaluation import Evaluation
@@ -212,6 +212,28 @@ def test_a_conversation_in_any_protocol_is_one_row_in_the_form_of_chat() -> None
         assert reply["content"] == "One."
 
 
+def test_the_tools_of_the_responses_protocol_are_calls_with_results() -> None:
+    output = [
+        {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm."}]},
+        {"type": "custom_tool_call", "call_id": "c0", "name": "apply_patch", "input": "*** A"},
+        {"type": "local_shell_call", "call_id": "c1", "action": {"command": ["ls"]}},
+    ]
+    results = [
+        {"type": "custom_tool_call_output", "call_id": "c0", "output": "patched"},
+        {"type": "local_shell_call_output", "call_id": "c1", "output": "listed"},
+    ]
+    answer = json.dumps({"status": "completed", "output": output})
+    message = answer_of("responses", answer)["choices"][0]["message"]
+    asked = question_of("responses", {"input": [user("Go."), *output, *results]})
+    called, *answers = as_chat(asked)[1:]
+    assert called["content"] == message["content"] == ""
+    assert [result["content"] for result in answers] == ["patched", "listed"]
+    assert [result["tool_call_id"] for result in answers] == ["c0", "c1"]
+    arguments = [json.loads(call["function"]["arguments"]) for call in called["tool_calls"]]
+    assert arguments == [{"input": "*** A"}, {"action": {"command": ["ls"]}}]
+    assert [call["input"] for call in message["tool_calls"]] == arguments
+
+
 def test_rows_have_the_tools_that_the_agent_was_offered(tmp_path: Path) -> None:
     offered = replace(CALLED[0], tools=(EXECUTE,))
     run = a_run(tmp_path / "run", replace(SOLVED, turns=(offered, *CALLED[1:])))
@@ -221,11 +243,75 @@ def test_rows_have_the_tools_that_the_agent_was_offered(tmp_path: Path) -> None:
 
 
 def test_arguments_are_objects_in_sft_and_texts_in_chat(tmp_path: Path) -> None:
+    whole = replace(CALLED[0], calls=(replace(CALL, arguments='{"code": "ls"}'),))
+    asked = (*PROMPT, whole.message, *(CALLED[1].ask or ())[5:])
+    turns = (whole, replace(CALLED[1], ask=asked))
+    run = a_run(tmp_path / "run", replace(SOLVED, turns=turns))
+    (called,), (done,) = (row["completion"] for row in exported(run, "sft"))
+    assert called["tool_calls"][0]["function"]["arguments"] == {"code": "ls"}
+    assert "tool_calls" not in done
+    called = exported(run, "chat")[0]["messages"][4]
+    assert called["tool_calls"][0]["function"]["arguments"] == '{"code": "ls"}'
+
+
+def test_a_malformed_call_is_what_the_model_was_sent_and_not_learnt(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", replace(SOLVED, turns=CALLED))
-    ((torn,), (whole,)) = (row["completion"] for row in exported(run, "sft"))
-    assert torn["tool_calls"][0]["function"]["arguments"] == '{"code": "ls"'
-    assert "tool_calls" not in whole
-    assert with_objects(torn) == torn
+    (row,) = exported(run, "sft")
+    sent = {"malformed": '{"code": "ls"'}
+    assert row["prompt"][4]["tool_calls"][0]["function"]["arguments"] == sent
+    (row,) = exported(run, "chat")
+    called = row["messages"][4]
+    assert called["weight"] == 0
+    assert json.loads(called["tool_calls"][0]["function"]["arguments"]) == sent
+
+
+@pytest.mark.parametrize(
+    ("agent", "keep", "sent"),
+    [("try_again", False, None), ("try_again", True, "Hm."), ("exec:tool {query}", False, "Hm.")],
+)
+def test_reasoning_is_in_a_prompt_if_it_was_sent(
+    agent: str, keep: bool, sent: str | None, tmp_path: Path
+) -> None:
+    first = replace(ONE, reasoning={"reasoning_content": "Hm."})
+    second = replace(TWO, ask=(*PROMPT, first.message, user("a\nb\n")))
+    episode = replace(SOLVED, turns=(first, second, LAST))
+    run = a_run(tmp_path / "run", episode, agent=agent, keep_reasoning=keep)
+    rows = exported(run, "sft")
+    assert rows[0]["completion"][0]["reasoning_content"] == "Hm."
+    assert rows[1]["prompt"][4].get("reasoning_content") == sent
+
+
+def test_a_reply_is_exported_as_it_was_sampled_whatever_a_program_sends_back(
+    tmp_path: Path,
+) -> None:
+    first = Turn(ask=PROMPT, reply="rm -r a b", reasoning={"reasoning": "Hm."}, action="rm")
+    second = Turn(ask=(*PROMPT, assistant("rm -r ab"), user("ok")), reply="One.")
+    run = a_run(tmp_path / "run", replace(SOLVED, turns=(first, second)), agent="exec:tool")
+    (row,) = exported(run, "chat")
+    assert row["messages"][4] == assistant("rm -r a b", reasoning="Hm.", weight=1)
+    rows = exported(run, "sft")
+    assert rows[0]["completion"] == [assistant("rm -r a b", reasoning="Hm.")]
+    assert rows[1]["prompt"][4] == assistant("rm -r ab")
+
+
+def test_calls_without_ids_or_of_other_types_continue_their_conversation(tmp_path: Path) -> None:
+    function = {"name": "execute", "arguments": '{"code": "ls"}'}
+    custom = {"name": "execute", "input": "ls"}
+    for sent, arguments in (
+        ({"type": "function", "function": function}, '{"code": "ls"}'),
+        ({"id": "own", "type": "function", "function": function}, '{"code": "ls"}'),
+        ({"type": "custom", "custom": custom}, '{"input": "ls"}'),
+    ):
+        assert chat_call(sent)["function"]["arguments"] == arguments
+        calls = (ToolCall("", "execute", arguments),)
+        first = Turn(ask=PROMPT, reply="", calls=calls, action="ls")
+        echo = {**assistant(""), "content": [{"type": "text", "text": ""}], "tool_calls": [sent]}
+        second = Turn(ask=(*PROMPT, echo, {"role": "tool", "content": "a"}), reply="One.")
+        run = a_run(tmp_path / str(len(str(sent))), replace(SOLVED, turns=(first, second)))
+        (row,) = exported(run, "chat")
+        assert [message["weight"] for message in row["messages"][4::2]] == [1, 1]
+        assert row["messages"][4]["tool_calls"][0]["id"] == sent.get("id", "")
+        assert len(exported(run, "sft")) == 2
 
 
 def test_what_was_given_up_when_an_episode_forked_is_not_learnt() -> None:
@@ -238,17 +324,11 @@ def test_what_was_given_up_when_an_episode_forked_is_not_learnt() -> None:
 def test_calls_of_tools_survive_as_the_model_wrote_them(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", replace(SOLVED, turns=CALLED))
     (row,) = exported(run, "chat")
-    called = row["messages"][4]
-    assert (called["weight"], called["tool_calls"][0]["function"]["arguments"]) == (
-        1,
-        '{"code": "ls"',
-    )
     assert [message["role"] for message in row["messages"][4:]] == [
         "assistant",
         "tool",
         "assistant",
     ]
-    assert exported(run, "sft")[0]["completion"][0]["tool_calls"][0]["id"] == "c1"
     assert exported(run, "jsonl")[0]["calls"] == [
         {"id": "c1", "name": "execute", "arguments": '{"code": "ls"'}
     ]

@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,9 +117,10 @@ def test_a_saved_sampler_deals_what_it_would_have_dealt(tmp_path: Path) -> None:
     }
 
 
-def test_a_level_that_is_never_solved_does_not_block_the_next_one() -> None:
+@pytest.mark.parametrize("window", [20, 1000])
+def test_a_level_that_is_never_solved_does_not_block_the_next_one(window: int) -> None:
     levels = [Task(f"{n}", "Do it.", "true", {"difficulty": 1 + n % 3}) for n in range(60)]
-    sampler, dealt = Sampler([(levels, 1)]), Counter[int]()
+    sampler, dealt = Sampler([(levels, 1)], window=window), Counter[int]()
     for _ in range(60):
         jobs = sampler.deal(4, 8)
         rollouts = []
@@ -238,10 +240,14 @@ def saved(**fields: object) -> str:
         '{"rates": {"a": 1}}',
         saved(seed="x"),
         saved(groups=-1),
-        saved(rates={"0:1": [2, 1, 0]}),
-        saved(rates={"0:1": [math.nan, 1, 0]}),
-        saved(rates={"0:1": [10**400, 10**400, 0]}),
-        saved(rates={"0:1": [1, 1, 99]}),
+        saved(rollouts=10**400),
+        saved(rates={"0:1": [1, 1, 0]}),
+        saved(rates={"0:1": [2, 1, 0, 0]}),
+        saved(rates={"0:1": [math.nan, 1, 0, 0]}),
+        saved(rates={"0:1": [1, 1, 0, math.nan]}),
+        saved(rates={"0:1": [1e308, 1e308, 0, 0]}),
+        saved(rates={"0:1": [10**400, 10**400, 0, 0]}),
+        saved(rates={"0:1": [1, 1, 99, 0]}),
         "[" * 100_000,
     ],
 )
@@ -259,3 +265,6 @@ def test_a_file_of_another_mixture_is_refused(tmp_path: Path) -> None:
     Sampler([([*tasks, Task("more", "Do it.", "true")], 1)]).load(file)
     with pytest.raises(UsageError, match="is of another mixture: this one has no '0"):
         Sampler([([Task("more", "Do it.", "true")], 1)]).load(file)
+    others = [replace(task, query="Do that.") for task in tasks]
+    with pytest.raises(UsageError, match="is of another mixture"):
+        Sampler([(others, 1)]).load(file)

@@ -347,6 +347,19 @@ def test_the_callers_mistakes_are_raised_and_leave_the_pool_whole(
         list(closed.run([("names-0", 1)], ScriptedModel(["x"])))
 
 
+def test_rollouts_of_a_pool_that_another_thread_closes_say_so(factory: EnvFactory) -> None:
+    job, replies = ("names-0", 1), fenced(*["sleep 0.5"] * 9)
+    for play in (
+        lambda pool: pool.run_batch([job], replying(*replies), LETTERS),
+        lambda pool: asyncio.run(pool.play(job, ScriptedModel(replies))),
+    ):
+        pool = RolloutPool(factory, envs=1)
+        pool.warm()
+        threading.Timer(1.0, pool.close).start()
+        with pytest.raises(UsageError, match="pool is closed"):
+            play(pool)
+
+
 def test_an_agent_that_rewrites_its_history_gives_a_segment_a_conversation_and_says_so(
     factory: EnvFactory,
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import shlex
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -507,7 +508,12 @@ def test_limits_of_rollouts_end_a_program(factory: EnvFactory, server: Server) -
 def test_a_closed_pool_ends_programs_that_do_not_ask(factory: EnvFactory, server: Server) -> None:
     pool = RolloutPool(factory, "exec:python3 /opt/talker.py 'talk(1)'; sleep 1000")
     rollouts = pool.run([("touch", 0)], server.sampling)
-    thread = threading.Thread(target=lambda: list(rollouts), daemon=True)
+
+    def play() -> None:
+        with suppress(UsageError):  # the pool is closed
+            list(rollouts)
+
+    thread = threading.Thread(target=play, daemon=True)
     thread.start()
     assert wait_until(lambda: server.seen, 60)
     pool.close()

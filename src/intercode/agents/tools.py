@@ -59,21 +59,14 @@ def tools(prompts: Prompts, turns: int = 10) -> Strategy:
             word = WORD
         submit = _tool(SUBMIT, "Submit the work and finish.", **word)
         offered = (EXECUTE, ASK, submit) if talk.takes_questions else (EXECUTE, submit)
-        ids = set[str]()
         while talk.left:
             reply: Reply = yield Ask(tuple(talk.messages), offered)
             complete = reply.finish_reason not in INCOMPLETE
-            calls = []
-            for number, call in enumerate(reply.calls if complete else ()):
-                id = call.id
-                if not id or id in ids:  # some servers refuse an id that repeats
-                    id = f"call{len(talk.messages):03}{number:02}"
-                ids.add(id)
-                calls.append(replace(call, id=id))
+            calls = reply.calls if complete else ()
             written = []
             if complete and not calls:
                 written = written_calls(split_reasoning(reply.text)[1])
-            talk.add_reply(replace(reply, calls=tuple(calls)))
+            talk.add_reply(replace(reply, calls=calls))
             thought: str | None = reply.text or None
             if not (calls or written):
                 talk.add_step((yield Act(None, thought, prompts.fill("tools.retry"))))

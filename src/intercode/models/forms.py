@@ -20,12 +20,14 @@ from contextlib import suppress
 from typing import Any
 
 from intercode.errors import ModelError
-from intercode.types import Message, Tool
+from intercode.types import REASONING, Message, Tool
 
 FORMS = ("chat/completions", "responses", "messages")
 Object = Mapping[str, Any]
 _STREAM = re.compile(r"[a-z]*:|$")
 """The beginning of server-sent events: a field, a comment, or nothing."""
+_EMPTY = "(empty reply)"
+"""Sent instead of an empty reply, which many servers refuse in a conversation."""
 
 
 class Unreadable(ValueError):
@@ -73,7 +75,7 @@ def _message(item: Object) -> Message:
     """Return an item of `input` or `messages` as a message."""
     if "role" in item:
         return {"role": str(item["role"]), "content": item.get("content")}
-    if item.get("type") == "function_call_output":
+    if str(item.get("type")).endswith("_call_output"):
         return {"role": "tool", "content": item.get("output"), "tool_call_id": item.get("call_id")}
     return {"role": "assistant", "content": "", **item}
 
@@ -85,21 +87,24 @@ def as_chat(messages: Iterable[Message]) -> list[Message]:
     chat = list[Message]()
     for message in messages:
         parts = [message] if "type" in message else message.get("content")
+        calls = list(map(chat_call, message.get("tool_calls") or ()))
+        if calls:
+            message = {**message, "tool_calls": calls}
         if not (isinstance(parts, list) and all(isinstance(part, dict) for part in parts)):
             chat.append(message)
             continue
         reply: Message = {"role": "assistant", "content": ""}
         if chat and chat[-1]["role"] == message["role"] == "assistant":
             reply = chat.pop()
-        text, calls = "", list[Object]()
+        text = ""
         for part in parts:
             kind = str(part.get("type"))
             if kind == "tool_use" or kind.endswith("_call"):
-                calls.append(_chat_call(part))
+                calls.append(chat_call(part))
             elif kind == "tool_result":
                 result = {"role": "tool", "content": text_of(part.get("content"))}
                 chat.append({**result, "tool_call_id": part.get("tool_use_id")})
-            else:
+            elif not kind.startswith("reasoning"):
                 text += text_of(part)
         if message["role"] == "assistant":
             reply = {**reply, "content": reply["content"] + text}
@@ -111,27 +116,56 @@ def as_chat(messages: Iterable[Message]) -> list[Message]:
     return chat
 
 
-def with_objects(message: Message, malformed: Object | None = None) -> Message:
+def with_objects(message: Message) -> Message:
     """Return a message whose calls have objects as arguments, which chat templates want, instead of
-    JSON. `malformed` replaces arguments that are no JSON object; None: they stay a text."""
+    JSON."""
     if not message.get("tool_calls"):
         return message
     calls = []
     for call in message["tool_calls"]:
-        function, arguments = call["function"], None
-        with suppress(ValueError, RecursionError, TypeError):
-            arguments = json.loads(function["arguments"])
-        if not isinstance(arguments, dict):
-            arguments = function["arguments"] if malformed is None else malformed
-        calls.append({**call, "function": {**function, "arguments": arguments}})
+        arguments = json.loads(object_text(call["function"]["arguments"]))
+        calls.append({**call, "function": {**call["function"], "arguments": arguments}})
     return {**message, "tool_calls": calls}
 
 
-def _chat_call(part: Object) -> Object:
-    call = _call_of(part, part.get("call_id") or part.get("id"))
-    arguments = call.get("arguments") or json.dumps(call.get("input"))
-    function = {"name": call["name"], "arguments": arguments}
-    return {"id": call["id"], "type": "function", "function": function}
+def sendable(message: Message, *, keep_reasoning: bool) -> Message:
+    """Return a message without what servers refuse: an empty reply, names of tools that cannot be
+    one, arguments of a call that are not a JSON object."""
+    if message["role"] != "assistant":
+        return message
+    sent = {key: value for key, value in message.items() if keep_reasoning or key not in REASONING}
+    calls = []
+    for call in message.get("tool_calls") or ():
+        function = {
+            "name": re.sub(r"[^A-Za-z0-9_-]", "_", call["function"]["name"])[:64] or "unnamed",
+            "arguments": object_text(call["function"]["arguments"]),
+        }
+        calls.append({**call, "function": function})
+    if calls:
+        sent["tool_calls"] = calls
+    elif not text_of(sent.get("content")).strip():
+        sent["content"] = _EMPTY
+    return sent
+
+
+def object_text(arguments: str) -> str:
+    """Return the arguments of a call, as an object with them if they are not a JSON object."""
+    with suppress(ValueError, RecursionError):
+        if not arguments or isinstance(json.loads(arguments), dict):
+            return arguments or "{}"
+    return json.dumps({"malformed": arguments})
+
+
+def chat_call(part: Object) -> dict[str, Any]:
+    """Return a call of any form as chat/completions has it. Some servers send the arguments as an
+    object, and some nothing for a call without any."""
+    item = part.get("function") or part.get("custom") or part
+    call = _call_of(item, part.get("call_id") or part.get("id"))
+    arguments = call.get("arguments") or call.get("input") or {}
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    function = {"name": str(call.get("name") or ""), "arguments": arguments}
+    return {"id": str(call["id"] or ""), "type": "function", "function": function}
 
 
 def answer_of(form: str, body: str) -> dict[str, Any]:
@@ -302,13 +336,16 @@ def _read_response(response: Object) -> dict[str, Any]:
     return _chat(message, reason, response.get("usage"))
 
 
-_PROTOCOLS_OWN = ("type", "id", "call_id", "status")
+_PROTOCOLS_OWN = ("type", "id", "call_id", "status", "role", "content")
 
 
 def _call_of(item: Object, id: object) -> Object:
     """Return an item that the program must execute as a call; a tool that the protocol itself has
-    is named after its kind, and has the item's own fields as arguments."""
-    if "name" in item:
+    is named after its kind, and has the item's own fields as arguments. Text that a tool takes
+    alone is its argument `input`."""
+    if isinstance(item.get("input"), str):
+        return {"id": id, "name": item["name"], "input": {"input": item["input"]}}
+    if "name" in item or "type" not in item:
         return {**item, "id": id}
     fields = {key: value for key, value in item.items() if key not in _PROTOCOLS_OWN}
     return {"id": id, "name": item["type"].removesuffix("_call"), "input": fields}

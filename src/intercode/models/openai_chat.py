@@ -12,7 +12,7 @@
                                                         incomplete or wrong body)
 
 Whatever the policy can cause is a reply: no text, a refusal, reasoning alone, half a text. What
-servers refuse in a conversation is not sent back to them (`_sendable`).
+servers refuse in a conversation is not sent back to them (`sendable`).
 
 The SDK's own retries are off: they do not repeat a request whose status is good and whose body is
 broken. Requests go through the SDK's `post` and return plain text, since its parsed objects hide
@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import Any
 
 from intercode.errors import ContextOverflow, ModelError, UsageError
-from intercode.models.forms import Unreadable, answer_of, text_of
+from intercode.models.forms import Unreadable, answer_of, chat_call, sendable, text_of
 from intercode.models.refusals import FIXED, Refusal
 from intercode.runs.signing import config_folder
 from intercode.types import (
@@ -99,8 +99,6 @@ _ENDS = {
 }
 """Other servers' words for how a reply ended, by OpenAI's; "error" is a fault of the server."""
 
-_EMPTY = "(empty reply)"
-"""Sent instead of an empty reply, which many servers refuse in a conversation."""
 _ODD_LOGPROBS = (
     "a server returned log-probabilities that are not finite numbers (null, NaN, infinite): these "
     "turns keep their ids without log-probabilities; `stats()` of a pool counts them"
@@ -309,7 +307,7 @@ class OpenAIModel:
 
     def _sendable(self, messages: Sequence[Message]) -> list[Message]:
         """Return the conversation without what servers refuse."""
-        sent = [_sendable(message, self.keep_reasoning) for message in messages]
+        sent = [sendable(message, keep_reasoning=self.keep_reasoning) for message in messages]
         if self.no_system and [message["role"] for message in sent[:2]] == ["system", "user"]:
             text = f"{sent[0]['content']}\n\n{sent[1]['content']}"
             sent[:2] = [{**sent[1], "content": text}]
@@ -636,33 +634,6 @@ def _seconds_until(after: str) -> float | None:
     return None
 
 
-def _sendable(message: Message, keep_reasoning: bool) -> Message:
-    """Return a message without what servers refuse: an empty reply, names of tools that cannot be
-    one, arguments of a call that are not a JSON object."""
-    if message["role"] != "assistant":
-        return message
-    sent = {key: value for key, value in message.items() if keep_reasoning or key not in REASONING}
-    calls = []
-    for call in message.get("tool_calls") or ():
-        function = {
-            "name": re.sub(r"[^A-Za-z0-9_-]", "_", call["function"]["name"])[:64] or "unnamed",
-            "arguments": _object_text(call["function"]["arguments"]),
-        }
-        calls.append({**call, "function": function})
-    if calls:
-        sent["tool_calls"] = calls
-    elif not (sent["content"] or "").strip():
-        sent["content"] = _EMPTY
-    return sent
-
-
-def _object_text(arguments: str) -> str:
-    with suppress(ValueError, RecursionError):
-        if not arguments or isinstance(json.loads(arguments), dict):
-            return arguments or "{}"
-    return json.dumps({"malformed": arguments})
-
-
 def _message(choice: Mapping[str, Any], finish_reason: str | None) -> Mapping[str, Any]:
     """Return the message of a choice, which some servers call `delta` or send as `text`; an empty
     one if the reply ended before it began. Raises LookupError if there is neither."""
@@ -781,16 +752,10 @@ def _read_sample(answer: Mapping[str, Any], choice: Mapping[str, Any]) -> Sample
 
 
 def _call(record: Any) -> ToolCall:
-    function = record.get("function") or record
-    arguments = function.get("arguments", function.get("input"))
-    # some servers send the object itself, and some nothing for a call without arguments
-    if not isinstance(arguments, str):
-        arguments = json.dumps(arguments or {}, ensure_ascii=False)
-    return ToolCall(
-        _storable(str(record.get("id") or "")),
-        _storable(str(function.get("name") or "")),
-        _storable(arguments),
-    )
+    call = chat_call(record)
+    function = call["function"]
+    texts = (call["id"], function["name"], function["arguments"])
+    return ToolCall(*map(_storable, texts))
 
 
 def _storable(text: str) -> str:

@@ -93,7 +93,8 @@ class EpisodeModel:
         while True:
             try:
                 shortened = omit(messages, places[:left_out])
-                reply = require_reply(self.inner.complete(shortened, **options), self.name)
+                answer = self.inner.complete(shortened, **options)
+                reply = require_reply(answer, self.name, messages)
                 return replace(reply, left_out=left_out or reply.left_out)
             except ContextOverflow as error:
                 if left_out == len(places):
@@ -105,9 +106,9 @@ class EpisodeModel:
                 left_out = min(2 * left_out or 1, len(places))
 
 
-def require_reply(reply: object, name: str) -> Reply:
-    """Return the reply of the model `name`, which may be the caller's. Raises `UsageError` if it is
-    not a valid `Reply`."""
+def require_reply(reply: object, name: str, messages: Sequence[Message]) -> Reply:
+    """Return the reply of the model `name`, which may be the caller's, to these messages, with ids
+    of calls that are new in them. Raises `UsageError` if it is not a valid `Reply`."""
     match reply:
         case Reply(
             str(),
@@ -119,11 +120,26 @@ def require_reply(reply: object, name: str) -> Reply:
         ) if all(map(is_number, (read, written, cost))) and all(
             isinstance(call, ToolCall) for call in calls
         ):
-            return reply
+            return replace(reply, calls=_with_new_ids(calls, messages))
     raise UsageError(
         f"the model {name} answered {safe_repr(reply):.200}; "
         "it answers a Reply with a text and its Usage"
     )
+
+
+def _with_new_ids(calls: Sequence[ToolCall], messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+    """Return calls with ids that are new in the conversation, as some servers demand: those of
+    the model if they are."""
+    ids = set[str]()
+    for message in messages:
+        ids.update(call["id"] for call in message.get("tool_calls") or ())
+    named = []
+    for number, call in enumerate(calls):
+        if not call.id or call.id in ids:
+            call = replace(call, id=f"call{len(messages):03}{number:02}")
+        named.append(call)
+        ids.add(call.id)
+    return tuple(named)
 
 
 def omittable(messages: Sequence[Message], opening: Sequence[Message]) -> list[int]:

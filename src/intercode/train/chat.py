@@ -266,7 +266,7 @@ class _TemplateChat:
         for message in messages:
             content = message.get("content")
             if message["role"] == "assistant" or not isinstance(content, str):
-                message = with_objects(message, malformed={})
+                message = with_objects(message)
             else:
                 message = {**message, "content": self._control.sub(rf"\g<0>{_CUT}", content)}
             safe.append(message)

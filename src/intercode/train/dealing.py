@@ -18,6 +18,7 @@ import json
 import math
 import os
 import random
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,9 +43,11 @@ LOW = 1e-3
 ENOUGH = 8
 """Rollouts of a level, at least, before the next one opens."""
 HOPELESS = 64
-"""Rollouts of a level, as they count now, without a success, before the next one opens anyway."""
+"""Failures in a row at a level, before the next one opens anyway."""
 REMEMBERED = 10_000
 """Groups whose rollouts `note` takes: the last ones that were dealt."""
+MOST = 2**53
+"""Groups or rollouts of a state, at most: what a float counts exactly."""
 ROUNDS = 4
 """Calls of `fill` in one `batch`, at most."""
 
@@ -53,11 +56,13 @@ Signal = Literal["mixed", "solved", "failed", "lost"]
 
 
 class Rate(NamedTuple):
-    """Successes among rollouts, as they counted when the rollout number `at` was noted."""
+    """Successes among rollouts, as they counted when the rollout number `at` was noted; and how
+    many rollouts have failed since the last success."""
 
     wins: float = 0.0
     plays: float = 0.0
     at: int = 0
+    failed: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,7 @@ class _Entry:
 
     task: Task
     name: str
+    """With a digest of the query, since other data may have the same ids."""
     kind: str
     level: str
     below: str | None
@@ -146,9 +152,9 @@ class Sampler:
         """Note the results of rollouts that this sampler dealt; a fault is not a result."""
         for rollout in rollouts:
             entry = self._open.get(rollout.group)
-            if self._was_loaded and (entry is None or entry.task.id != rollout.task):
-                entry = self._entry_of(rollout.task)  # dealt before
             if entry is None or entry.task.id != rollout.task:
+                entry = self._dealt_before(rollout.task)
+            if entry is None:
                 raise UsageError(
                     f"the rollout of {rollout.task} in group {rollout.group} "
                     "was not dealt by this sampler"
@@ -158,8 +164,10 @@ class Sampler:
             self._rollouts += 1
             for name in (entry.name, entry.kind, entry.level):
                 wins, plays = self._counts(name)
-                wins += rollout.episode.success
-                self._rates[name] = Rate(wins, plays + 1, self._rollouts)
+                failed = self._rates.get(name, Rate()).failed + 1
+                if rollout.episode.success:
+                    wins, failed = wins + 1, 0
+                self._rates[name] = Rate(wins, plays + 1, self._rollouts, failed)
         for group in list(self._open)[:-REMEMBERED]:
             del self._open[group]
 
@@ -251,12 +259,13 @@ class Sampler:
         try:
             state, rates = read_json(path), {}
             numbers = [state[name] for name in ("seed", "groups", "rollouts")]
-            if not all(isinstance(number, int) for number in numbers) or min(numbers[1:]) < 0:
-                raise ValueError("a count is not a whole number")
-            for name, (wins, plays, at) in state["rates"].items():
-                rates[name] = Rate(float(wins), float(plays), int(at))
+            is_whole = all(isinstance(number, int) for number in numbers)
+            if not is_whole or not 0 <= min(numbers[1:]) <= max(numbers[1:]) <= MOST:
+                raise ValueError(f"a count is not a whole number up to {MOST}")
+            for name, (wins, plays, at, failed) in state["rates"].items():
+                rates[name] = Rate(float(wins), float(plays), int(at), int(failed))
                 # false for NaN too
-                if not (0 <= wins <= plays < math.inf and 0 <= at <= numbers[2]):
+                if not (0 <= wins <= plays <= numbers[2] and 0 <= at <= numbers[2]):
                     raise ValueError(f"{name}: {wins} of {plays} at {at}")
         except (
             DataError,
@@ -300,10 +309,11 @@ class Sampler:
         keys.sort(reverse=True)
         return [candidates[keys[n % len(keys)][1]] for n in range(count)]
 
-    def _entry_of(self, id: str) -> _Entry | None:
-        """Return the entry of a task, if one environment alone has a task with this id."""
+    def _dealt_before(self, id: str) -> _Entry | None:
+        """Return the entry of a task that was dealt before a `load`, if one environment alone has a
+        task with this id."""
         entries = [entry for entry in chain.from_iterable(self._sources) if entry.task.id == id]
-        return entries[0] if len(entries) == 1 else None
+        return entries[0] if self._was_loaded and len(entries) == 1 else None
 
     def _counts(self, name: str) -> tuple[float, float]:
         """Return successes and rollouts as they count now: half after `window` others."""
@@ -327,7 +337,7 @@ class Sampler:
         if entry.below is None or entry.level in self._rates:
             return True
         rate = self._rates.get(entry.below, Rate())
-        if rate.plays >= HOPELESS and rate.wins < 1:
+        if rate.failed >= HOPELESS:
             return True
         return rate.plays >= ENOUGH and rate.wins >= SOLVED * rate.plays
 
@@ -366,7 +376,7 @@ def _entries(source: int, tasks: Sequence[Task]) -> list[_Entry]:
         entries.append(
             _Entry(
                 task,
-                f"{source}:{task.id}",
+                f"{source}:{task.id}/{zlib.crc32(repr(task.query).encode()):08x}",
                 f"{level}/{task.extra.get('kind', '')}",
                 level,
                 below,

@@ -46,7 +46,7 @@ from intercode.train.settings import AnyAgent, Factory, Setting, find_task, stra
 from intercode.train.shaping import training_reward, warn_of_shaped
 from intercode.train.stats import PoolStats, Tally
 from intercode.train.tree import Growth, Tree
-from intercode.train.workers import Workers
+from intercode.train.workers import CLOSED, Workers
 from intercode.types import Episode, Task
 
 GRACE = 5.0
@@ -136,7 +136,7 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
     def close(self) -> None:
         """Stop the running episodes, and close the environments. May be called twice."""
         for tracker in list(self._trackers):
-            tracker.stop("the pool is closed")
+            tracker.stop(CLOSED)
         for lent in list(self._lent):
             lent.close()
         self._workers.close(GRACE)
@@ -436,6 +436,8 @@ class RolloutPool(AbstractContextManager["RolloutPool"]):
             retries -= 1
             self._tally.note_replay(order.group.tag)
             order = replace(order, sampler=EpisodeSampler(order.sampler.source, seed), turns=[])
+        if episode.reward is None and tracker.stop_reason() == CLOSED:
+            raise UsageError(CLOSED)
         cut: Cut | None = None
         turns = order.turns
         if episode.reward is not None and episode.turns:

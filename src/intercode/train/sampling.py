@@ -131,7 +131,7 @@ class EpisodeSampler:
                 sample = Sample(prompt_ids=prompt[: self.limits.context])
                 return Reply("", sample=sample, final=True)
         try:
-            reply = require_reply(self.source.ask(messages, prompt, options), self.name)
+            reply = require_reply(self.source.ask(messages, prompt, options), self.name, messages)
         except ContextOverflow:
             self.cut = "context"
             return Reply("", final=True)
@@ -241,7 +241,7 @@ class Asked:
         return Reply(
             text,
             Usage(len(sample.prompt_ids), len(ids)),
-            _with_new_ids(calls, messages),
+            calls,
             sample=sample,
         )
 
@@ -265,21 +265,6 @@ class Asked:
 Source = Served | Asked
 """Where the replies of one call of the pool come from, the limits of each rollout, and the tracker
 that stops them all."""
-
-
-def _with_new_ids(calls: Sequence[ToolCall], messages: Sequence[Message]) -> tuple[ToolCall, ...]:
-    """Return calls with ids that are new in the conversation, those of the policy if they are. An
-    agent need not replace them, so that it continues the conversation with this reply."""
-    ids = set[str]()
-    for message in messages:
-        ids.update(call["id"] for call in message.get("tool_calls") or ())
-    named = []
-    for number, call in enumerate(calls):
-        if not call.id or call.id in ids:
-            call = replace(call, id=f"call{len(messages):03}{number:02}")
-        named.append(call)
-        ids.add(call.id)
-    return tuple(named)
 
 
 def require_sampled(answer: Any, count: int) -> list[Sampled]:

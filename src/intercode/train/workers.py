@@ -21,6 +21,8 @@ from intercode.errors import UsageError
 from intercode.runner.warm_env import WarmEnv
 from intercode.train.settings import Setting
 
+CLOSED = "the pool is closed; make a new one"
+
 
 class Call(NamedTuple):
     """A function for a worker to call with its environment, the lowest number first."""
@@ -60,7 +62,7 @@ class Workers:
         call = Call(-number if newest_first else number, setting, play)
         with self._lock:
             if self._closed:
-                raise UsageError("the pool is closed; make a new one")
+                raise UsageError(CLOSED)
             same = [worker for worker in self._idle if worker.setting is setting]
             if same or (self._idle and len(self._workers) == self._most):
                 worker = (same or self._idle)[-1]

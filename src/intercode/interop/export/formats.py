@@ -2,7 +2,7 @@
 
 chat       one conversation per row, `messages`; each assistant message has a `weight`: 1 if the
            agent wrote it in this episode, 0 if it was there before (the form of OpenAI's
-           fine-tuning)
+           fine-tuning), or if its call cannot be written as the model wrote it
 sft        one reply of the agent per row, `prompt` and `completion`: only the completion is
            learnt (the form of TRL: arguments of calls are objects)
            `chat` and `sft` have the `tools` that the agent was offered, if there were any
@@ -44,7 +44,7 @@ from intercode.agents import SUBMIT
 from intercode.errors import UsageError
 from intercode.interop.atif import trajectory_of
 from intercode.interop.export.inspect import sample_of, write_log
-from intercode.models.forms import as_chat, text_of, with_objects
+from intercode.models.forms import as_chat, object_text, sendable, text_of, with_objects
 from intercode.runs.formats import Format, as_json, one_row
 from intercode.runs.rows import Config, Row, labels, turn_rows
 from intercode.runs.segments import segments_of
@@ -66,16 +66,21 @@ _NUMBERS = (
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """Messages, and for each of them whether the agent wrote it in this episode; and the tools that
-    it was offered, last if they changed."""
+    it was offered, last if they changed.
+
+    `messages` has replies of the agent as they were sampled, `prompts`, by the position of each
+    reply, the messages before it as they were sent.
+    """
 
     messages: list[Message]
     own: list[bool]
     tools: list[Tool] = field(default_factory=list)
+    prompts: dict[int, list[Message]] = field(default_factory=dict)
 
 
 def conversations(episode: Episode) -> list[Conversation]:
     """Return the conversations in which the agent wrote anything; each reply is its own in one of
-    them."""
+    them, unless a call in it is malformed."""
     line = set(map(id, episode.line))
     forked = any(turn.after is not None for turn in episode.turns)
     collected, tools = list[Conversation](), list[Tool]()
@@ -83,7 +88,11 @@ def conversations(episode: Episode) -> list[Conversation]:
         if turn.tools is not None:
             tools = [*turn.tools]
         if turn.ask is not None:
-            _add(collected, turn, tools, is_own=id(turn) in line or not (turn.acted or forked))
+            is_own = id(turn) in line or not (turn.acted or forked)
+            sent = sendable(turn.message, keep_reasoning=True)
+            if sent.get("tool_calls") != turn.message.get("tool_calls"):
+                is_own = False
+            _add(collected, turn, tools, is_own=is_own)
     if not collected:
         messages = [{"role": "user", "content": episode.query}]
         owned = [False]
@@ -107,21 +116,28 @@ def _add(collected: list[Conversation], turn: Turn, tools: Sequence[Tool], *, is
     else:
         conversation = Conversation([], [])
         collected.append(conversation)
-    reply = {**turn.message, "content": turn.reply or ""}
+    messages = [*question, {**turn.message, "content": turn.reply or ""}]
+    for place, reply in enumerate(conversation.messages):
+        if conversation.own[place]:
+            messages[place] = reply
+            if "tool_calls" in reply:  # the results have the ids that were sent back
+                messages[place] = {**reply, "tool_calls": question[place]["tool_calls"]}
     conversation.own.extend([False] * (len(question) - len(conversation.messages)) + [is_own])
-    conversation.messages[:] = [*question, reply]
+    conversation.messages[:] = messages
+    conversation.prompts[len(question)] = question
     conversation.tools[:] = tools
 
 
 def _content(message: Message) -> tuple[object, ...]:
     """Return the part of a message that identifies it: an empty content may be None, a program may
-    send back a reply with other white space, and other keys may differ."""
+    send back a reply with other white space or other ids of its calls, and other keys may
+    differ."""
     content, calls = message.get("content") or "", []
     if message["role"] == "assistant":
         content = "".join(text_of(content).split())
     for call in message.get("tool_calls") or ():
         function = call["function"]
-        calls.append((call["id"], function["name"], "".join(str(function["arguments"]).split())))
+        calls.append((function["name"], json.loads(object_text(function["arguments"]))))
     return message["role"], content, calls
 
 
@@ -130,9 +146,10 @@ def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
     for conversation in conversations(episode):
         messages = []
         for message, is_own in zip(conversation.messages, conversation.own, strict=True):
-            message = {**message}
+            if not is_own:
+                message = _as_sent(config, message)
             if message["role"] == "assistant":
-                message["weight"] = int(is_own)
+                message = {**message, "weight": int(is_own)}
             messages.append(message)
         yield {"messages": messages, **_tools(conversation), **labels(config, episode)}
 
@@ -140,13 +157,20 @@ def chat_rows(config: Config, episode: Episode) -> Iterator[Row]:
 def sft_rows(config: Config, episode: Episode) -> Iterator[Row]:
     """Yield a row for each reply. Each row repeats the messages before its reply."""
     for conversation in conversations(episode):
-        messages = list(map(with_objects, conversation.messages))
+        messages = conversation.messages
         for position, is_own in enumerate(conversation.own):
             if is_own:
-                prompt = messages[:position]
-                reply = messages[position]
+                asked = conversation.prompts.get(position, messages[:position])
+                prompt = [with_objects(_as_sent(config, message)) for message in asked]
+                reply = with_objects(messages[position])
                 row = {"prompt": prompt, "completion": [reply], **_tools(conversation)}
                 yield {**row, **labels(config, episode)}
+
+
+def _as_sent(config: Config, message: Message) -> Message:
+    """Return a message as the model's server got it; all that programs send is passed on."""
+    keeps = config.get("keep_reasoning") or "exec:" in str(config.get("agent"))
+    return sendable(message, keep_reasoning=bool(keeps))
 
 
 def _tools(conversation: Conversation) -> Row:
