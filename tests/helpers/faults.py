@@ -17,9 +17,6 @@ REWARDS = "Rewards at the edges: wrong verdicts as kinds"
 PROGRAMS = "Programs as agents: right rewards, and the whole truth in the record"
 FILES = "Strangers' files: one bad entry, one reader's budget, one true sentence"
 ROOMS = "Rooms: the knot in env.py, a typed seam, and a wall that size can't climb"
-LOOKING = (
-    "Looking and mistakes: every figure says what it is, every slip is answered, things have names"
-)
 
 
 def rows(names: Iterable[str], wrong: Mapping[str, Iterable[str]] | None = None) -> list[Any]:

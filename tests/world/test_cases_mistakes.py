@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from faults import LOOKING, rows, wrong_today
 from kept import needs_bwrap
 
 import intercode
@@ -138,13 +137,12 @@ EMPTY = {
 }
 
 
-@pytest.mark.parametrize("door", rows(EMPTY, {LOOKING: ["report --html"]}))
+@pytest.mark.parametrize("door", EMPTY)
 def test_an_empty_value_is_refused(run: Command, a_run: str, door: str) -> None:
     status, _ = run(*EMPTY[door].replace("RUN", a_run).split(), "")
     assert status == 2
 
 
-@wrong_today(LOOKING)
 def test_a_misspelt_field_ends_a_run_with_status_1(run: Command, tmp_path: Path) -> None:
     words = ["eval", "bash", "--data", "verfy.jsonl", "--tree", "files", "--agent", "gold"]
     status, printed = run(*words, "--out", str(tmp_path / "run"))
