@@ -278,9 +278,12 @@ class Host(ABC):
                 "SIGPENDING": 1024,
             },
         }
-        calls = seccomp.program(leave_out=disabled.calls, shared=pod is not None, sockets=network)
+        filters = seccomp.programs(
+            leave_out=disabled.calls, shared=pod is not None, sockets=network
+        )
+        config["filters"] = list(map(len, filters))
         try:
-            wire.send(self._control, config, calls, fds)
+            wire.send(self._control, config, b"".join(filters), fds)
         except OSError:
             error = self._death()
             self.close()

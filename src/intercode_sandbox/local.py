@@ -57,7 +57,10 @@ ALLOWING = (
     "{seccompProfile: {type: Unconfined}, appArmorProfile: {type: Unconfined}}"
 )
 """The options that let a container make namespaces."""
-_MAIN = "import sys; sys.path.insert(0, '/'); from guest.supervisor import main; main()"
+_OVERWRITING = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.perturb=165"}
+"""Makes glibc overwrite the memory that Python frees, so that a player holds nothing of its last
+episodes."""
+_MAIN = "import sys; sys.path.insert(0, '/'); from guest.players import main; main()"
 
 
 class LocalProvider(Provider[Template]):
@@ -136,7 +139,7 @@ class TemplateHost(Host):
         control, inside = socket.socketpair()
         with inside, contextlib.ExitStack() as begun:
             begun.enter_context(control)
-            variables = {"PATH": ENVIRONMENT["PATH"], **PYTHON_VARIABLES}
+            variables = {"PATH": ENVIRONMENT["PATH"], **PYTHON_VARIABLES, **_OVERWRITING}
             process = self._spawn(stdin=inside.fileno(), stderr=self._errors, env=variables)
             begun.pop_all()
         return control, process

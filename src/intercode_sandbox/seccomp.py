@@ -15,6 +15,7 @@ import platform
 import struct
 from collections.abc import Collection
 from errno import EAFNOSUPPORT, ENOSYS, EPERM
+from typing import Any
 
 from intercode_sandbox.errors import SandboxUnavailable
 
@@ -87,12 +88,21 @@ _SETSOCKOPT = (54, 208)
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
+def programs(*, leave_out: Collection[str] = (), **options: Any) -> tuple[bytes, ...]:
+    """Return the filters of agents, of players (`guest/players.py`), and the one that makes a
+    player's filter an agent's."""
+    everything = program(leave_out=leave_out, **options)
+    of_players = program(leave_out=[*leave_out, "setns"], **options)
+    return everything, of_players, program(only="setns", leave_out=leave_out)
+
+
 def program(
     *,
     machine: str | None = None,
     leave_out: Collection[str] = (),
     shared: bool = False,
     sockets: bool = False,
+    only: str = "",
 ) -> bytes:
     """Return the filter for this machine. `leave_out` names calls that a test lets through,
     including calls filtered by argument.
@@ -123,7 +133,7 @@ def program(
     blocks = []
     for name, (numbers, block) in answers.items():
         number = numbers[column]
-        if number is not None and name not in leave_out:
+        if number is not None and name not in leave_out and only in ("", name):
             blocks.append((number, block))
     code += _search(sorted(blocks))
     return b"".join(struct.pack("HBBI", *step) for step in code)

@@ -165,6 +165,7 @@ def test_a_hundred_resets_and_forks_leave_no_descriptor_and_no_process(template:
         sandbox.fork().close()
         assert wait_until(lambda: len(families.family(bwrap)) == ALONE)
         sandbox.reset()
+        assert wait_until(lambda: len(families.family(bwrap)) == ALONE + SPARE)
         own, kept = descriptors(os.getpid()), descriptors(supervisor)
         for _ in range(50):
             sandbox.exec("echo x > /tmp/x; x=1")

@@ -84,6 +84,8 @@ class Output:
 class EpisodeServer:
     _got_request = _jobs_alive = _shell_lost = _stoppable = False
     _killed = _disk_was_full = _dismissed = False
+    spoiled = False
+    """A limit or a time-out has ended processes: a player does not play on."""
     _status = 0
     _next_tick = _next_count = 0.0
     _pieces: Iterator[bytes] = iter(())
@@ -120,9 +122,9 @@ class EpisodeServer:
         return [self._shell.pid] if self._shell and not self._shell.dead else []
 
     def serve(self) -> None:
-        """Wait for requests and answer them, until the host goes away."""
-        while True:
-            self._watch_until_request()
+        """Wait for requests and answer them, until the host goes away, or until the supervisor
+        writes on the `line` of a player."""
+        while self._watch_until_request():
             try:
                 request, payload = wire.receive(self._sock, self._config["payload"], stops=True)
             except (EOFError, OSError):
@@ -145,15 +147,21 @@ class EpisodeServer:
         fd, offset = self._config["times"]
         os.pwrite(fd, TIME.pack(moment), offset)
 
-    def _watch_until_request(self) -> None:
+    def _watch_until_request(self) -> bool:
+        line = self._config.get("line")
         while True:
             tick = _IDLE_TICK if self._got_request else -1.0
             if not all(command.dead for command in self._commands.values()):
                 tick = _TICK
-            ready = dict(self._poll().poll(tick * 1000))
+            poll = self._poll()
+            if line is not None:
+                poll.register(line, select.POLLIN)
+            ready = dict(poll.poll(tick * 1000))
+            if line in ready:
+                return False
             self._attend(ready)
             if self._sock.fileno() in ready:
-                return
+                return True
             self._enforce_limits()
 
     def _attend(self, ready: dict[int, int]) -> None:
@@ -193,6 +201,7 @@ class EpisodeServer:
         timed_out = not self._wait(job, _STOPPING if "stop" in request else request["seconds"])
         self._stoppable = False
         if timed_out:
+            self.spoiled = True
             self._stop(job, mark)
             if isinstance(job, Shell) and not job.dead:
                 self._absorb_interrupt(job)
@@ -290,6 +299,7 @@ class EpisodeServer:
         disk_was_full, self._disk_was_full = self._disk_was_full, self._world.disk_is_full()
         if self._disk_was_full and not disk_was_full:
             self._limits_hit.add("disk")
+            self.spoiled = True
         output, overflow = self._output.result()
         reply = {
             "exit_code": exit_code,
@@ -343,6 +353,7 @@ class EpisodeServer:
         if (command := self._commands.get(number)) is None:
             return
         if not command.dead:
+            self.spoiled = True
             processes.kill(command.pid, signal.SIGSTOP)
             for _ in range(_KILLS):
                 below = processes.with_descendants(self._table.all(), [command.pid])
@@ -394,12 +405,11 @@ class EpisodeServer:
             try:
                 pid, status = os.waitpid(-1, 0 if self._table.init_is_ending() else os.WNOHANG)
             except ChildProcessError:
-                return
+                break
             if pid == 0:
                 return
             if pid == self._init.pid:
-                code = os.waitstatus_to_exitcode(status)
-                self._report_end_of_init(by_agent=code != -signal.SIGKILL)
+                self._report_end_of_init(by_agent=_is_from_inside(status))
             for job in (self._shell, self._program, *self._commands.values()):
                 if job is not None and job.pid == pid and not job.dead:
                     job.set_ended(status)
@@ -407,6 +417,9 @@ class EpisodeServer:
                         if self._world.disk_is_full():
                             job.limits.add("disk")
                         job.report()
+        if self._init.ended >= 0 and self._table.init_is_ending():
+            select.select([self._init.ended], [], [], _LAST_DEATH)
+            self._report_end_of_init(by_agent=_is_from_inside(self._table.init_status()))
 
     def _enforce_limits(self) -> None:
         """End all processes when together they exceed a limit, and say so in the output."""
@@ -423,7 +436,7 @@ class EpisodeServer:
         else:
             return
         self._limits_hit.add(name)
-        self._killed = True
+        self._killed = self.spoiled = True
         for command in self._commands.values():
             command.limits.add(name)
         self._kill_all()
@@ -457,10 +470,7 @@ class EpisodeServer:
         self._reap()
 
     def _report_end_of_init(self, *, by_agent: bool) -> None:
-        """Tell the host that init is gone, and everything inside with it.
-
-        SIGKILL from inside cannot kill init: any other end is the agent's doing.
-        """
+        """Tell the host that init is gone, and everything inside with it."""
         try:
             wire.send(self._sock, {"perished": True, "by_agent": by_agent})
         finally:
@@ -710,6 +720,12 @@ class EpisodeServer:
         self._wait(shell, _CAPTURING)
         self._output = Output(self._config["output"])
         return {"ok": not shell.dead}
+
+
+def _is_from_inside(status: int) -> bool:
+    """Return whether the agent has made init end: SIGKILL from inside cannot kill init, any other
+    end is the agent's doing."""
+    return os.waitstatus_to_exitcode(status) != -signal.SIGKILL
 
 
 def _doubt(job: ShellJob) -> None:

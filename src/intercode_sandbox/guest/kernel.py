@@ -24,7 +24,7 @@ RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, NOATIME = 1, 2, 4, 8, 32, 1024
 BIND, REC, PRIVATE = 4096, 16384, 1 << 18
 DETACH = 2
 CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID, SETUID = range(8)
-NET_BIND_SERVICE, SYS_PTRACE = 10, 19
+NET_BIND_SERVICE, SYS_CHROOT, SYS_PTRACE, SYS_ADMIN = 10, 18, 19, 21
 
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
 _SYS_CAPSET = {"x86_64": 126, "aarch64": 91}[os.uname().machine]
@@ -65,6 +65,7 @@ _libc = library(
     "umount2",
     "pivot_root",
     "unshare",
+    "setns",
     "signal",
     "sched_getcpu",
     "prctl",
@@ -128,6 +129,11 @@ def raise_loopback() -> None:
 
 def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
+
+
+def join(fd: int, flags: int) -> None:
+    """Enter these namespaces of a process, given its pidfd; or one namespace."""
+    _check(_libc.setns(fd, flags), "setns")
 
 
 def ignore_signal(number: int) -> None:

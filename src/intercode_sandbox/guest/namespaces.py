@@ -22,13 +22,13 @@ import contextlib
 import os
 import resource
 import select
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 
 from . import kernel, layers, mounts, processes, spawn
 from .light import Message, NamedTuple, signal, socket
 
-_SERVER_RIGHTS = (
+SERVER_RIGHTS = (
     kernel.DAC_OVERRIDE,
     kernel.DAC_READ_SEARCH,
     kernel.FOWNER,
@@ -56,7 +56,7 @@ _MOST = (("user_namespaces", "0"), ("inotify_instances", "16"), ("inotify_watche
 """Limits per episode on resources that the kernel otherwise counts for all programs of one user
 (/proc/sys/user/max_NAME)."""
 _ACKNOWLEDGE_SECONDS = 2.0
-_INIT, INIT_NAME = "/guest/bash", "/bin/bash"
+INIT, INIT_NAME = "/guest/bash", "/bin/bash"
 _OF_NETWORK = {
     "tcp_rmem": "4096 131072 131072",
     "tcp_wmem": "4096 16384 81920",
@@ -71,6 +71,8 @@ class Init(NamedTuple):
 
     pid: int
     line: int
+    ended: int = -1
+    """A pidfd, if init is not a child of this process."""
 
     def signal_all(self, number: int) -> None:
         """Have init send a signal to all other processes of the agent, in one system call. Return
@@ -186,12 +188,8 @@ def enter(config: Message, seccomp: bytes, inherited: int | None) -> EpisodeWorl
         leave_user_namespace()
         raise_limits(["NPROC"])
     elif not mount_config.in_container:
-        for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
-            write(f"/proc/self/{name}", line)
-    for name, value in _MOST:
-        if not (mount_config.shared_proc or name in config["disabled"]):
-            write(f"/proc/sys/user/max_{name}", value)
-    write("/proc/self/oom_score_adj", "1000")
+        map_user()
+    settle(config)
     proc = kernel.open_folder("/proc")
     folders = mounts.build(mount_config, inherited, config["sealed"])
     if "capabilities" not in config["disabled"]:
@@ -200,15 +198,30 @@ def enter(config: Message, seccomp: bytes, inherited: int | None) -> EpisodeWorl
         kernel.confine_abstract_sockets()
     kernel.unshare(kernel.NEWPID)
     server_end, init_end = socket.socketpair()
-    prepare = partial(_set_up_init, config, seccomp, init_end.fileno(), agent_rights)
+    prepare = partial(set_up_init, config, seccomp, init_end.fileno(), agent_rights)
     try:
-        pid = spawn.spawn(prepare, _INIT, [INIT_NAME], {})
+        pid = spawn.spawn(prepare, INIT, [INIT_NAME], {})
     finally:
         init_end.close()
     kernel.enter_root(mounts.ROOT)
-    _lock(config, seccomp, {*_SERVER_RIGHTS, *agent_rights})
+    lock(config, seccomp, {*SERVER_RIGHTS, *agent_rights})
     kind = processes.Tree if mount_config.shared_proc else processes.ProcessTable
     return EpisodeWorld(kind(proc, pid), folders, Init(pid, server_end.detach()), config)
+
+
+def map_user() -> None:
+    """Give the new user namespace of this process one user, root."""
+    for name, line in (("setgroups", "deny"), ("uid_map", "0 0 1"), ("gid_map", "0 0 1")):
+        write(f"/proc/self/{name}", line)
+
+
+def settle(config: Message) -> None:
+    """Limit what the agent's user namespace may take of the kernel; when memory runs out, let these
+    processes be killed first."""
+    for name, value in _MOST:
+        if not (config["mounts"].shared_proc or name in config["disabled"]):
+            write(f"/proc/sys/user/max_{name}", value)
+    write("/proc/self/oom_score_adj", "1000")
 
 
 def set_limits(limits: dict[str, int]) -> None:
@@ -238,9 +251,15 @@ def raise_limits(names: Collection[str]) -> None:
     set_limits({"CORE": 0})
 
 
-def _set_up_init(config: Message, seccomp: bytes, line: int, rights: Collection[int]) -> None:
+def set_up_init(
+    config: Message,
+    seccomp: bytes,
+    line: int,
+    rights: Collection[int],
+    finish: Callable[[], object] = lambda: None,
+) -> None:
     """Runs in the new pid namespace before init is executed. The episode server sees the mounts
-    made here as well."""
+    made here as well. `finish` is called before the rights are given up."""
     kernel.die_with_parent()
     # the scheduler groups processes by session, and the agent may slow the session that it sees
     # here
@@ -255,13 +274,14 @@ def _set_up_init(config: Message, seccomp: bytes, line: int, rights: Collection[
         # and make it die as if from outside
         for path in ("/proc/sys", "/proc/1/mem", "/proc/1/task/1/mem"):
             mounts.bind_read_only(mounts.ROOT + path, path)
+    finish()
     os.dup2(line, 0)
     os.closerange(1, 3)
     kernel.ignore_signal(signal.SIGCHLD)  # then nobody needs to wait for orphans
-    _lock(config, seccomp, rights)
+    lock(config, seccomp, rights)
 
 
-def _lock(config: Message, seccomp: bytes, rights: Collection[int]) -> None:
+def lock(config: Message, seccomp: bytes, rights: Collection[int]) -> None:
     """Mounting is over: keep these capabilities alone, and filter system calls."""
     if "capabilities" not in config["disabled"]:
         kernel.drop_capabilities(rights)

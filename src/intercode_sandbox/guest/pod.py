@@ -195,7 +195,7 @@ class PodSupervisor(supervisor.Supervisor):
     def serve(self) -> None:
         super().serve()
         for number in list(self._used):
-            self._end(number, wait=True)
+            self._kill(number)
         for slot in self._free:
             slot.close()
 
@@ -206,7 +206,8 @@ class PodSupervisor(supervisor.Supervisor):
         slot.files.seal(head["sealed"])
         return os.fork()
 
-    def _end(self, number: int | None, *, wait: bool) -> None:
+    def _kill(self, number: int) -> None:
+        """End an episode and put its slot back."""
         if number not in self._used:
             return
         slot = self._used.pop(number)
@@ -220,6 +221,9 @@ class PodSupervisor(supervisor.Supervisor):
             slot.close()
             return
         self._free.append(slot)
+
+    def _reap(self) -> None:
+        """All are gone after `_kill`."""
 
     def _any_left(self, slot: Slot) -> bool:
         """Return whether processes of a slot live, and reap those that do not."""

@@ -116,6 +116,10 @@ class ProcessTable:
         words = self._read(f"{self._init}/stat").rpartition(b")")[2].split()
         return bool(words) and bool(int(words[6]) & _EXITING)
 
+    def init_status(self) -> int:
+        """Return the status that the parent of init gets, once init has ended."""
+        return int(self._read(f"{self._init}/stat").split()[-1])
+
     def inner_pid(self, pid: int) -> int:
         for line in self._status(str(pid)):
             if line.startswith(b"NSpid:"):

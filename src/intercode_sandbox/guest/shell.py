@@ -239,7 +239,7 @@ class Shell(ShellJob):
     @classmethod
     def prepare(cls, env: dict[str, str]) -> None:
         """Make, ahead of the first, what all sessions are started with."""
-        spawn.as_arrays([*cls.bash, *_SESSION[1:]], env)
+        spawn.prepare_arrays([*cls.bash, *_SESSION[1:]], env)
 
     pending = memoryview(b"")
     """The rest of a long action, which is still to be written to `actions`."""

@@ -10,6 +10,8 @@ from one step to the next:
     clone ──► prepare() ──► execvpe ──► the program; the parent wakes up
                               └─ failed ──► memset: note the failure ──► _exit
 
+`call` only does something; and it may start a program in turn, with the second chain.
+
 So `prepare` may change what belongs to a process (descriptors, limits, rights) but must leave
 nothing behind in memory. The child shares the thread's errno too: after a failure it says why. An
 interpreter that checks the bounds of its stack (3.14 and later) is forked instead.
@@ -23,12 +25,15 @@ import mmap
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 
 from . import kernel
 from .light import Any
 
 _VM, _VFORK, _SIGCHLD = 0x100, 0x4000, 17
+SIBLING, _FILES = 0x8000, 0x400
+"""`SIBLING` is the flag for a child whose parent is this process's parent."""
+SHARES_MEMORY = sys.version_info < (3, 14)
 _STEPS, _SHARE, _HEADROOM = 4, 1 << 17, 6144
 """Bytes for a stack, its context above. Untouched pages cost nothing, and the two meet in the
 middle of a page."""
@@ -39,6 +44,7 @@ _libc = kernel.library(
 _libc.makecontext.restype = None
 _Callback = ctypes.PYFUNCTYPE(None)
 _Strings = ctypes.Array[ctypes.c_char_p]
+_prepared = dict[tuple[bytes | None, ...], _Strings]()
 
 
 class _Context(ctypes.Structure):
@@ -55,15 +61,21 @@ class _Context(ctypes.Structure):
 
 
 def spawn(
-    prepare: Callable[[], object], program: str, argv: Sequence[str], env: Mapping[str, str]
+    prepare: Callable[[], object],
+    program: str,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    flags: int = 0,
 ) -> int:
     """Return the child's pid as soon as the child has become `program`, which is looked up on this
-    process's PATH.
+    process's PATH. `flags` are of clone(2), such as new namespaces; only for `SHARES_MEMORY`.
 
     Raises OSError with the failure of the child. Only for a process with one thread.
     """
-    if sys.version_info < (3, 14):
-        return prepare_stacks().spawn(prepare, program, argv, env)
+    if SHARES_MEMORY:
+        outer, inner = prepare_stacks()
+        chain = inner if outer.calls else outer
+        return chain.spawn(prepare, program, argv, env, flags)
     reader, writer = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
@@ -83,11 +95,17 @@ def spawn(
     return pid
 
 
+def call(prepare: Callable[[], object]) -> None:
+    """Have a child do `prepare` and end; the descriptors that it opens are this process's. Raises
+    what it raises. Only for `SHARES_MEMORY`."""
+    prepare_stacks()[0].call(prepare)
+
+
 @cache
-def prepare_stacks() -> _Chain:
+def prepare_stacks() -> tuple[_Chain, _Chain]:
     """Make the stacks. Called ahead, they serve this process and every process that is cloned from
     it."""
-    return _Chain()
+    return _Chain(), _Chain()
 
 
 class _Chain:
@@ -96,6 +114,8 @@ class _Chain:
 
     _error: BaseException | None
     """The exception that `prepare` raised in the child."""
+    calls = False
+    """True in a child that only does something."""
 
     def __init__(self) -> None:
         self._failed = ctypes.c_ubyte()
@@ -121,6 +141,7 @@ class _Chain:
         program: str,
         argv: Sequence[str],
         env: Mapping[str, str],
+        flags: int,
     ) -> int:
         path = os.fsencode(program)
         if len(path) >= _LONGEST_PATH:
@@ -138,14 +159,30 @@ class _Chain:
         for context, (function, *arguments) in zip(self._contexts, steps, strict=True):
             _libc.makecontext(ctypes.byref(context), function, len(arguments), *arguments)
         first = ctypes.byref(self._contexts[0])
-        pid: int = _libc.clone(_libc.setcontext, self._stack, _VM | _VFORK | _SIGCHLD, first)
+        flags |= _VM | _VFORK | _SIGCHLD
+        pid: int = _libc.clone(_libc.setcontext, self._stack, flags, first)
         number = ctypes.get_errno()
         if pid < 0:
             raise OSError(number, os.strerror(number), "clone")
         if self._failed.value:
-            os.waitpid(pid, 0)
+            if not flags & SIBLING:
+                os.waitpid(pid, 0)
             raise self._error or OSError(number, os.strerror(number), program)
         return pid
+
+    def call(self, prepare: Callable[[], object]) -> None:
+        self.calls = True
+        try:
+            self.spawn(prepare, "", (), {}, _FILES)
+        except FileNotFoundError:  # the chain's end: there is no program
+            if self._error:
+                raise
+        finally:
+            self.calls = False
+
+    def forget(self) -> None:
+        self._prepare, self._error, self._program.value = forget, None, b""
+        self._argv = self._env = _array()
 
     def _run(self) -> None:
         try:
@@ -156,13 +193,24 @@ class _Chain:
 
 
 def as_arrays(argv: Sequence[str], env: Mapping[str, str]) -> tuple[_Strings, _Strings]:
-    """Return arguments and variables as C arrays. Called ahead, this serves every process that is
-    cloned from this one: ctypes makes a type for each length, which takes long."""
+    """Return arguments and variables as C arrays."""
     return _array(*argv), _array(*(f"{name}={value}" for name, value in env.items()))
 
 
-@lru_cache(8)
+def prepare_arrays(argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Make the arrays that this process, and every process that is cloned from it, will need often:
+    ctypes makes a type for each length, which takes long."""
+    for array in as_arrays(argv, env):
+        _prepared[tuple(array)] = array
+
+
 def _array(*texts: str) -> _Strings:
     """Return the texts as a C array `char *[]` that ends with NULL."""
-    encoded = [os.fsencode(text) for text in texts]
-    return (ctypes.c_char_p * (len(encoded) + 1))(*encoded, None)
+    encoded = (*map(os.fsencode, texts), None)
+    return _prepared.get(encoded) or (ctypes.c_char_p * len(encoded))(*encoded)
+
+
+def forget() -> None:
+    """Drop what the last calls have left in memory."""
+    for chain in prepare_stacks():
+        chain.forget()

@@ -55,7 +55,12 @@ class Supervisor:
         server: type[EpisodeServer],
         seccomp: bytes,
     ) -> None:
-        self._control, self._server, self._seccomp = control, server, seccomp
+        self._control, self._server = control, server
+        self._filters = list[bytes]()
+        for size in config["filters"]:
+            self._filters.append(seccomp[:size])
+            seccomp = seccomp[size:]
+        self._seccomp = self._filters[0]
         self._config = {**config, "mounts": mounts.MountConfig(*config["mounts"])}
         self._children = os.open(
             f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC
@@ -75,7 +80,7 @@ class Supervisor:
     def serve(self) -> None:
         """Answer requests until the control socket closes."""
         spawn.prepare_stacks()
-        spawn.as_arrays([namespaces.INIT_NAME], {})
+        spawn.prepare_arrays([namespaces.INIT_NAME], {})
         Shell.prepare(self._config["env"])
         kernel.place_filter(self._seccomp)
         # from now on nothing is imported: an episode server lives among the agent's files
@@ -97,26 +102,25 @@ class Supervisor:
                 self._spares[number] = Spare(head, fds, time.monotonic())
             elif head["op"] == "start":
                 # killed first, waited for last: it dies while the new server is built
-                old = head.get("replaces")
-                self._end(old, wait=False)
+                self._make_way(head.get("replaces") or 0)
                 if fds:
                     self._start(head, fds)
                 elif spare:
                     self._start(spare.head, spare.fds)
-                self._end(old, wait=True)
+                self._reap()
             elif spare:
                 for fd in spare.fds:
                     os.close(fd)
             else:
-                self._end(number, wait=True)
+                self._kill(number)
+                self._reap()
 
     def _start_spares(self) -> float | None:
         """Start the spares whose episodes are quiet. Return the seconds until the next one may
         start, None if there are no more."""
         rests = []
         for number, spare in list(self._spares.items()):
-            written = os.pread(self._times, TIME.size, _offset(spare.head["beside"]))
-            (replied,), now = TIME.unpack(written), time.monotonic()
+            replied, now = self._last_reply(spare.head["beside"]), time.monotonic()
             if replied < 0:  # look more rarely the longer it takes
                 rests.append(max(_QUIET, (now + replied) / 4))
             elif (quiet := now - max(spare.requested, replied)) < _QUIET:
@@ -125,6 +129,11 @@ class Supervisor:
                 del self._spares[number]
                 self._start(spare.head, spare.fds)
         return min(rests, default=None)
+
+    def _last_reply(self, number: int) -> float:
+        """Return the time of an episode, see `_times`."""
+        written = os.pread(self._times, TIME.size, _offset(number))
+        return float(*TIME.unpack(written))
 
     def _start(self, head: Message, fds: list[int]) -> None:
         """Start an episode server with the server's end of a socket, and for a copy the upper
@@ -136,7 +145,7 @@ class Supervisor:
                 self._run_server(head, sock, *fds[1:])
             self._pids[head["number"]] = pid
         except OSError as error:
-            wire.send(sock, _refusal(error))
+            wire.send(sock, refusal(error))
         sock.close()
         for fd in fds[1:]:
             os.close(fd)
@@ -158,7 +167,38 @@ class Supervisor:
 
     def _run_server(self, head: Message, sock: socket.socket, *inherited: int) -> NoReturn:
         """In the clone: enter the agent's world, start the agent's session, and serve the episode
-        until its end.
+        until its end."""
+        try:
+            self._leave_supervisor()
+            config = self._config_of(head)
+            world = self._enter(config, *inherited)
+            episode = self._begin(sock, config, world)
+        except Exception as error:
+            wire.send(sock, refusal(error))
+            os._exit(1)
+        try:
+            episode.serve()
+        finally:
+            os._exit(0)
+
+    def _leave_supervisor(self) -> None:
+        """In a clone: give up what only the supervisor holds."""
+        kernel.die_with_parent()
+        self._control.close()
+        for spare in self._spares.values():
+            for fd in spare.fds:
+                os.close(fd)
+
+    def _config_of(self, head: Message) -> Message:
+        """Return the configuration of an episode, which has not replied yet."""
+        offset = _offset(head["number"])
+        os.pwrite(self._times, TIME.pack(0.0), offset)
+        return {**self._config, **head, "times": (self._times, offset)}
+
+    def _begin(
+        self, sock: socket.socket, config: Message, world: namespaces.EpisodeWorld
+    ) -> EpisodeServer:
+        """In the agent's world: start the agent's session, and tell the host.
 
         The agent's shell is started on the server's processor. Otherwise the kernel would move the
         new program to the idlest processor, and two processes that wake each other across
@@ -167,56 +207,46 @@ class Supervisor:
         the agent's processes anywhere: held to one processor for the whole start, two episode
         servers waited for each other.
         """
-        try:
-            kernel.die_with_parent()
-            self._control.close()
-            for spare in self._spares.values():
-                for fd in spare.fds:
-                    os.close(fd)
-            offset = _offset(head["number"])
-            os.pwrite(self._times, TIME.pack(0.0), offset)
-            config = {**self._config, **head, "times": (self._times, offset)}
-            world = self._enter(config, *inherited)
-            everywhere = os.sched_getaffinity(0)
-            _run_on({kernel.current_processor()}, 0)
-            episode = self._server(sock, config, world)
-            wire.send(sock, {"ready": True, "copied": world.copied})
-        except Exception as error:
-            wire.send(sock, _refusal(error))
-            os._exit(1)
-        try:
-            _run_on(everywhere, 0, *episode.session)
-            with world.as_agent():  # if the session's process is the agent's already
-                _run_on(everywhere, *episode.session)
-            episode.serve()
-        finally:
-            os._exit(0)
+        everywhere = os.sched_getaffinity(0)
+        _run_on({kernel.current_processor()}, 0)
+        episode = self._server(sock, config, world)
+        wire.send(sock, {"ready": True, "copied": world.copied})
+        _run_on(everywhere, 0, *episode.session)
+        with world.as_agent():  # if the session's process is the agent's already
+            _run_on(everywhere, *episode.session)
+        return episode
 
     def _enter(self, config: Message, inherited: int | None = None) -> namespaces.EpisodeWorld:
         return namespaces.enter(config, self._seccomp, inherited)
 
-    def _end(self, number: int | None, *, wait: bool) -> None:
-        """Kill an episode server. If `wait`, reap it with the orphans that it left, and forget
+    def _make_way(self, number: int) -> None:
+        """End an episode that another one replaces, 0 for none."""
+        self._kill(number)
+
+    def _kill(self, number: int) -> None:
+        """Kill an episode server, if it is there."""
+        if number in self._pids:
+            os.kill(self._pids.pop(number), signal.SIGKILL)
+
+    def _reap(self) -> None:
+        """Wait until the servers that were killed, and the orphans that they left, are gone; forget
         servers that end meanwhile.
 
         An episode's init ends only when all processes below it are reaped.
         """
-        if number not in self._pids:
-            return
-        pid = self._pids[number]
-        os.kill(pid, signal.SIGKILL)
-        if not wait:
-            return
-        os.waitpid(pid, 0)
-        dead = {pid}
-        while dead:
-            self._forget(dead)
+        while True:
             os.lseek(self._children, 0, os.SEEK_SET)
-            orphans = set(map(int, kernel.read_all(self._children).split()))
-            orphans.difference_update(self._pids.values())
+            orphans = set(map(int, kernel.read_all(self._children).split())) - self._servers()
+            orphans.discard(0)  # one that is just being reaped
+            if not orphans:
+                return
             for orphan in orphans:
                 os.kill(orphan, signal.SIGKILL)
-            dead = {os.waitpid(-1, 0)[0] for _ in orphans}
+            self._forget({os.waitpid(-1, 0)[0] for _ in orphans})
+
+    def _servers(self) -> set[int]:
+        """Return the pids of this process's children that live on."""
+        return set(self._pids.values())
 
     def _forget(self, dead: Container[int]) -> None:
         self._pids = {number: pid for number, pid in self._pids.items() if pid not in dead}
@@ -227,7 +257,7 @@ def _offset(number: int) -> int:
     return number % _EPISODES * TIME.size
 
 
-def _refusal(error: Exception) -> Message:
+def refusal(error: Exception) -> Message:
     """Return the message that the host gets in place of `ready`.
 
     `later`: the machine has no room now, since processes of the last episode are still dying, or
