@@ -211,10 +211,11 @@ def _forbid_new_rights() -> None:
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl(NO_NEW_PRIVS)")
 
 
-def let_be_seen() -> None:
-    """Let /proc show this process to its user's other processes again, after it has changed its
-    user."""
-    _check(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl(DUMPABLE)")
+def let_be_seen(*, seen: bool = True) -> None:
+    """Let /proc show this process to its user's other processes, or only to those that have rights
+    over the user namespace in which this program was executed. The kernel forgets this when a
+    process changes its user."""
+    _check(_libc.prctl(_PR_SET_DUMPABLE, int(seen), 0, 0, 0), "prctl(DUMPABLE)")
 
 
 def confine(writable: Collection[int], readable: Collection[int], *, sockets: bool) -> None:

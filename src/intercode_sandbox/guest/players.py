@@ -29,16 +29,16 @@ import contextlib
 import gc
 import os
 import select
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 from . import kernel, mounts, namespaces, processes, spawn, supervisor, wire
 from .episode import EpisodeServer
 from .light import Any, Message, NoReturn, signal, socket
 from .shell import ShellJob
 
-_JOINED = kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | kernel.NEWNET | kernel.NEWPID
 _HOME = kernel.NEWUSER | kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | kernel.NEWNET
 _HOMES = ("mnt", "ipc", "uts", "net")
+_JOINED = (*_HOMES, "pid")
 _RIGHTS = (*namespaces.SERVER_RIGHTS, kernel.SYS_CHROOT, kernel.SYS_ADMIN)
 """With the last two a player may join namespaces below its own; its filter refuses the rest of what
 they allow."""
@@ -89,6 +89,8 @@ class PlayersSupervisor(supervisor.Supervisor):
 
     def _prepare(self) -> None:
         super()._prepare()
+        # else a player could write into this memory while children with rights below it use it
+        kernel.let_be_seen(seen=False)
         self._playing = dict[int, Player]()
         self._idle = list[Player]()
         self._guest = os.open(os.path.dirname(namespaces.INIT), os.O_PATH | os.O_CLOEXEC)
@@ -110,7 +112,7 @@ class PlayersSupervisor(supervisor.Supervisor):
         try:
             if not self._idle or not self._play_on(self._idle.pop(0), head, sock):
                 self._play(self._new_player(sock), head, sock)
-        except OSError as error:
+        except Exception as error:
             wire.send(sock, supervisor.refusal(error))
         sock.close()
 
@@ -128,7 +130,7 @@ class PlayersSupervisor(supervisor.Supervisor):
                 player.await_idle()
             self._make_cell(player, head, sock)
             player.await_idle()
-        except OSError:
+        except Exception:
             self._discard(player)
             raise
         player.begin()
@@ -170,11 +172,12 @@ class PlayersSupervisor(supervisor.Supervisor):
 
             def enter() -> None:
                 kernel.enter_root(mounts.ROOT)
-                users = os.open("/proc/self/ns/user", os.O_RDONLY | os.O_CLOEXEC)
-                fds = [sock.fileno(), server_end.fileno(), users, folders.upper, folders.lower]
+                fds = [sock.fileno(), server_end.fileno(), folders.upper, folders.lower]
                 if config["sealed"]:
                     fds.append(folders.below_seals)
-                wire.send(player.line, {**head, "init": pid}, b"", tuple(fds))
+                proc = kernel.open_folder("/proc")
+                spaces = _namespaces(proc, ("user", *_JOINED))
+                wire.send(player.line, {**head, "init": pid}, b"", (*spaces, *fds))
 
             namespaces.set_up_init(config, self._seccomp, init_end.fileno(), (), enter)
 
@@ -244,6 +247,10 @@ class PlayersSupervisor(supervisor.Supervisor):
             if player.init in dead:
                 player.init = 0
 
+    def _enter(self, config: Message, inherited: int | None = None) -> namespaces.EpisodeWorld:
+        kernel.let_be_seen()
+        return super()._enter(config, inherited)
+
     def _leave_supervisor(self) -> None:
         super()._leave_supervisor()
         for player in (*self._playing.values(), *self._idle):
@@ -261,7 +268,7 @@ class PlayersSupervisor(supervisor.Supervisor):
             proc = kernel.open_folder("/proc")
             kernel.mount("tmpfs", "/episode", "tmpfs", kernel.RDONLY)
             kernel.enter_root("/episode")
-            homes = [os.open(f"self/ns/{name}", os.O_RDONLY, dir_fd=proc) for name in _HOMES]
+            homes = _namespaces(proc, _HOMES)
             if "capabilities" not in self._config["disabled"]:
                 kernel.limit_capabilities(())
             namespaces.lock(self._config, self._filters[1], _RIGHTS)
@@ -281,7 +288,8 @@ class PlayersSupervisor(supervisor.Supervisor):
     def _play_here(self, line: socket.socket, proc: int) -> bool:
         """Join the next cell and play an episode. Return whether the player may play another."""
         head, _, fds = wire.receive_with_fds(line, 0)
-        sock_fd, init_line, users, upper, lower, *below_seals = fds
+        users, *spaces = fds[: 1 + len(_JOINED)]
+        sock_fd, init_line, upper, lower, *below_seals = fds[1 + len(_JOINED) :]
         sock, init = socket.socket(fileno=sock_fd), head["init"]
         folders = mounts.Folders(upper, lower)
         if below_seals:
@@ -289,8 +297,10 @@ class PlayersSupervisor(supervisor.Supervisor):
         config = {**self._config_of(head), "line": line.fileno()}
         try:
             ended = os.pidfd_open(init)
-            kernel.join(ended, _JOINED)
-            table = processes.ProcessTable(proc, init)
+            for space in spaces:
+                kernel.join(space, 0)
+            # init may still have the supervisor's memory, and is hidden as that is
+            table = processes.ProcessTable(proc, init, f"self/fd/{spaces[-1]}")
             about = namespaces.Init(init, init_line, ended)
             world = _Cell(users, self._filters[2], table, folders, about, config)
             episode = self._begin(sock, config, world)
@@ -326,6 +336,11 @@ def _kill(pid: int) -> None:
     """Kill a process unless it was reaped, which makes its pid 0."""
     if pid:
         processes.kill(pid)
+
+
+def _namespaces(proc: int, names: Sequence[str]) -> list[int]:
+    """Open namespaces of this process."""
+    return [os.open(f"self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc) for name in names]
 
 
 def _descriptors(proc: int) -> set[int]:

@@ -50,12 +50,12 @@ class Process(NamedTuple):
 
 class ProcessTable:
     """`proc` is a descriptor of the supervisor's /proc, `init` the process that is pid 1 for the
-    agent."""
+    agent, `link` a link to its pid namespace."""
 
-    def __init__(self, proc: int, init: int) -> None:
+    def __init__(self, proc: int, init: int, link: str = "") -> None:
         self.proc, self._init = proc, init
         self._last_pid = os.open("sys/kernel/ns_last_pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
-        self._namespace = os.readlink(f"{init}/ns/pid", dir_fd=proc)
+        self._namespace = os.readlink(link or f"{init}/ns/pid", dir_fd=proc)
 
     def mark(self) -> Mark:
         return Mark(self.last_pid(), int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS))

@@ -177,6 +177,8 @@ class _Chain:
         except FileNotFoundError:  # the chain's end: there is no program
             if self._error:
                 raise
+        else:
+            raise OSError("a child of the supervisor was killed")
         finally:
             self.calls = False
 

@@ -27,7 +27,7 @@ POD_FOLDERS = ("dev", "proc", "sys")
 """The folders in / that each pod gets separately, whatever its image contains there."""
 HEADER = struct.Struct("!II")
 JSON_LIMIT = 64 << 20
-FDS = 8
+FDS = 16
 STOP = b"\xff"
 """Sent during an action, it ends the action. No frame begins with this byte."""
 PIECE = 1 << 20
