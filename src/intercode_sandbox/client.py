@@ -38,6 +38,7 @@ from intercode_sandbox.host import Host, Server, require_open
 from intercode_sandbox.results import Change, Completed, ExecResult
 from intercode_sandbox.room import LEAST, require_processes
 from intercode_sandbox.streams import Streams
+from intercode_sandbox.wrapping import was_traced, wrapping
 
 _SPIN_SECONDS = 150e-6
 _QUICK_SECONDS = 500e-6
@@ -135,6 +136,7 @@ class GuestSandbox(Sandbox):
         payload = content("an action", action)
         if b"\0" in payload:
             raise UsageError("an action cannot contain a NUL character")
+        head |= wrapping(payload)
         with self._lock:
             self._action = _Action()
             try:
@@ -466,7 +468,8 @@ class GuestSandbox(Sandbox):
         other = self._open_copy(reply, fds)
         if self.session == "persistent":
             try:
-                restored, _ = other._request("restore", state, status=_field(reply, "status", int))
+                head = {"status": _field(reply, "status", int), "traces": was_traced(state)}
+                restored, _ = other._request("restore", state, **head)
                 if not _field(restored, "ok", bool):
                     raise ForkError(
                         "the copy could not take on the session's state: its shell ended"

@@ -20,9 +20,9 @@ from intercode_sandbox.template import Template
 HOLE = """
 
 def _hole(self, request):
-    names = {"self": self, "os": os, "kernel": kernel, "wire": wire, "time": time}
-    exec(request["payload"], names)
-    return {"said": names["main"]()}
+    names = {{"self": self, "os": os, "kernel": kernel, "wire": wire, "time": time}}
+    exec(compile(request["payload"], "hole", "exec", ANNOTATIONS), names)
+    return {{"said": names["main"]()}}
 
 
 EpisodeServer._op_hole = _hole
@@ -133,7 +133,7 @@ def with_hole(template: Template, folder: Path, *replaced: str) -> Iterator[Loca
 
 
 def execute(sandbox: LocalSandbox, function: Callable[..., Any]) -> Any:
-    source = "from __future__ import annotations\n" + inspect.getsource(function)
+    source = inspect.getsource(function)
     names = ", ".join(inspect.signature(function).parameters)
     payload = f"{source}\ndef main():\n    return {function.__name__}({names})\n"
     reply, _ = sandbox._request("hole", payload.encode(), wait=30)

@@ -193,7 +193,9 @@ class EpisodeServer:
             job = self._program = Program(self._out_write, self._config["env"], cwd, argv)
         else:
             job = self._live_shell()
-            job.begin(request["payload"] or _EMPTY_ACTION, by_agent=True)
+            action = request["payload"] or _EMPTY_ACTION
+            job.traced = job.traced or request["traces"]
+            job.begin(action, by_agent=True, breaks=request["breaks"])
         mark = self._mark
         if job.dead:
             self._reap()  # perhaps it could not start because init had been killed
@@ -716,6 +718,7 @@ class EpisodeServer:
 
     def _op_restore(self, request: Message) -> Message:
         shell = self._live_shell()
+        shell.traced = request["traces"]
         shell.begin(shell.restore_action(request["payload"], request["status"]))
         self._wait(shell, _CAPTURING)
         self._output = Output(self._config["output"])

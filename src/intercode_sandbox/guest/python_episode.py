@@ -71,7 +71,7 @@ class PythonShell(Shell):
         self.actions = os.dup(self.done_fd)
         os.set_blocking(self.done_fd, False)
 
-    def begin(self, action: bytes, *, by_agent: bool = False) -> None:
+    def begin(self, action: bytes, *, by_agent: bool = False, breaks: bool = False) -> None:
         self.request(b"X", action)
 
     def close(self) -> None:

@@ -26,8 +26,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import re
-import shlex
 from collections.abc import Callable, Mapping
 
 from . import kernel, spawn
@@ -84,11 +82,6 @@ _START = (
     'eval "${__intercode[5]}"; [[ ${__intercode[8]-} ]] || eval "${__intercode[11]}"'
 )
 """Reads the loops, which bash would otherwise parse twice, and starts them."""
-_TRACES = re.compile(
-    rb"\btrap\b.*\b(?:DEBUG|ERR|RETURN)\b|\bset\s+[-+]\w*[xv]|[-+]\w*o\s+(?:xtrace|verbose)\b"
-)
-"""Pattern of actions that turn on a trace or a trap, which would show or run the loop too. Later
-actions run as `_TRACED`."""
 _TRACED_MOST = 25
 _TRACED = r"""__intercode[6]=%b
 if eval "__intercode_check() {
@@ -112,14 +105,6 @@ Before the action its trace and its traps are turned on, and after it off, by a 
 interrupt may end; a DEBUG trap runs a few times more, unseen. After so many actions, and if one has
 a here-document, which bash would not read from an alias, it is evaluated. An action whose syntax is
 wrong shows neither."""
-_BREAKS = re.compile(
-    rb"""
-      (?: break | continue | eval | source )\b             # x=1; break 2
-    | (?: [\n;&|({] | then | do | else ) [ \t]* \. \s      # cd /srv && . ./run.sh
-    """,  # not: find . -name a
-    re.VERBOSE,
-)
-"""Pattern of actions that may contain or read a `break`. They run as `_BREAKING`."""
 _BREAKING = rb"""__intercode[9]=%b
 __intercode[8]='__intercode[10]=${__intercode[10]-$-}
 shopt -s extdebug
@@ -243,7 +228,8 @@ class Shell(ShellJob):
 
     pending = memoryview(b"")
     """The rest of a long action, which is still to be written to `actions`."""
-    _traced = False
+    traced = False
+    """The agent's actions run as `_TRACED`."""
 
     def __init__(self, out: int, env: Mapping[str, str], cwd: str) -> None:
         super().__init__(out, env)
@@ -263,19 +249,18 @@ class Shell(ShellJob):
         """True until the session has read the whole action."""
         return bool(self.pending) or any(fcntl.ioctl(self._queue, _FIONREAD, bytes(4)))
 
-    def begin(self, action: bytes, *, by_agent: bool = False) -> None:
-        """Send an action. Without an action bash only reports, and `$?` stays."""
+    def begin(self, action: bytes, *, by_agent: bool = False, breaks: bool = False) -> None:
+        """Send an action. Without an action bash only reports, and `$?` stays. `breaks`: run it as
+        `_BREAKING`."""
         self._token, self._next_token = self._next_token, new_token()
         self._partial, self.exit_code = b"", None
         wrapper = b""
-        if by_agent:
-            self._traced = self._traced or _TRACES.search(action) is not None
-            if self._traced:
-                wrapper = _TRACED
-            elif _BREAKS.search(b"\n" + action):
-                wrapper = _BREAKING
+        if by_agent and self.traced:
+            wrapper = _TRACED
+        elif breaks:
+            wrapper = _BREAKING
         if wrapper:
-            action = wrapper % os.fsencode(shlex.quote(os.fsdecode(action)))
+            action = wrapper % (b"'%b'" % action.replace(b"'", b"'\"'\"'"))
         if not action:
             message = _READ_NOTHING
         elif action.isascii():
@@ -314,7 +299,6 @@ class Shell(ShellJob):
 
     def restore_action(self, state: bytes, status: int) -> bytes:
         """Return the action that gives this shell the captured state of another."""
-        self._traced = bool(re.search(rb"(?m)^declare -a __intercode=.*\[6\]=", state))
         head = b"exec 9>&1 >/dev/null 2>&1\nunset %b\n" % " ".join(self._env).encode()
         tail = b"\nexec >&9 2>&9 9>&-; __intercode[0]=%b; (exit %d)" % (self._next_token, status)
         return head + state + tail

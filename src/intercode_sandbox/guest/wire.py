@@ -13,11 +13,10 @@ guest share, are named here as well: they are below /dev, which `diff` and most 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import struct
 
-from .light import Message, socket
+from .light import Message, json, socket
 
 BUNDLE = "/dev/.intercode"
 """The interpreter that runs the guest, and a bash for images that have none."""
