@@ -20,9 +20,9 @@ from intercode_sandbox.template import Template
 HOLE = """
 
 def _hole(self, request):
-    names = {{"self": self, "os": os, "kernel": kernel, "wire": wire, "time": time}}
-    exec(compile(request["payload"], "hole", "exec", ANNOTATIONS), names)
-    return {{"said": names["main"]()}}
+    names = {"self": self, "os": os, "kernel": kernel, "wire": wire, "time": time}
+    exec(compile(request["payload"], "hole", "exec", 0x1000000), names)  # annotations are texts
+    return {"said": names["main"]()}
 
 
 EpisodeServer._op_hole = _hole
