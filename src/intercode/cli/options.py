@@ -58,7 +58,6 @@ class _RunPath(_Existing):
 RUN_PATH = _RunPath(True)
 NEW_FILE = click.Path(dir_okay=False, writable=True)
 COUNT = click.IntRange(1)
-TEXT = click.STRING
 
 INSTALL_VIEWER = "pip install jinja2 starlette uvicorn"
 
@@ -81,10 +80,9 @@ _NOT_STORED = {
 }
 
 
-class Command(click.Command):
-    """A command whose help lists its options by purpose. It receives only those of the
-    environments' options that differ from their defaults, since each environment has other
-    options."""
+class StrictCommand(click.Command):
+    """A command that refuses empty values: one comes from an unset variable, and would silently
+    select the default."""
 
     def given(self, ctx: Context, args: list[str]) -> dict[str, Any]:
         """Return what the command line says, as it stands there, by the parameters' names."""
@@ -96,8 +94,18 @@ class Command(click.Command):
         return given
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        ctx.meta["intercode.given"] = self.given(ctx, args)
+        given = ctx.meta["intercode.given"] = self.given(ctx, args)
+        for param in self.params:
+            value = given.get(str(param.name))
+            if value == "" or (isinstance(value, list | tuple) and "" in value):
+                raise click.BadParameter("it is empty.", param=param)
         return super().parse_args(ctx, args)
+
+
+class Command(StrictCommand):
+    """A command whose help lists its options by purpose. It receives only those of the
+    environments' options that differ from their defaults, since each environment has other
+    options."""
 
     def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
         records: dict[str, list[tuple[str, str]]] = {}
@@ -221,7 +229,7 @@ def _click_option(
     if kind == "flag":
         how["is_flag"] = True
     elif kind == "texts":
-        how |= {"type": TEXT, "multiple": True}
+        how |= {"multiple": True}
     elif isinstance(kind, tuple):
         how["type"] = click.Choice(kind)
     elif callable(kind) or kind in _READERS:
@@ -272,7 +280,7 @@ def _shard(context: Context, option: Parameter, text: str) -> Any:
 
 _READERS = {"reward": _reward, "shard": _shard}
 _TYPES = {
-    "text": TEXT,
+    "text": click.STRING,
     "count": COUNT,
     "integer": click.INT,
     "positive": Finite(0, min_open=True),
@@ -308,7 +316,6 @@ trust = click.option(
 )
 data_now = click.option(
     "--data",
-    type=TEXT,
     metavar="PATH",
     help="Where the data of the run are now, which contain its golds. [where they were]",
 )
@@ -363,14 +370,12 @@ def run_folder(default: str) -> Decorator:
     return stack(
         click.option(
             "--out",
-            type=TEXT,
             metavar="DIR",
             callback=_one_folder,
             help=f"Write the run to this new folder. [{default}]",
         ),
         click.option(
             "--resume",
-            type=TEXT,
             metavar="DIR",
             is_eager=True,
             callback=_stored_options,
