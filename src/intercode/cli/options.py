@@ -1,5 +1,4 @@
-"""Options that several commands share, the sections of the help, and the old spellings that still
-work."""
+"""Options that several commands share, and the sections of the help."""
 
 from __future__ import annotations
 

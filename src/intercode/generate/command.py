@@ -112,8 +112,6 @@ def data_generate(
             click.echo(f"{count} of the test tasks are of another family (distance 4)")
         yields = [f"{kind} {part:.0%}" for kind, part in generated.yields().items()]
         click.echo(f"kept of what was drawn: {', '.join(yields)}")
-        for kind, mistake in generated.unrefuted().items():
-            click.echo(f"most often accepted ({kind}): {mistake}")
         click.echo(
             f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} "
             f"--split {split or 'test'} --agent gold"
