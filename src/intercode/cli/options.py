@@ -18,7 +18,7 @@ from intercode.errors import UsageError, did_you_mean_file
 from intercode.options import SECTIONS, Option, Options
 from intercode.plugins import find_own_modules
 
-Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class _Existing(click.Path):
@@ -157,7 +157,7 @@ class Finite(click.FloatRange):
 
 
 def stack(*options: Decorator) -> Decorator:
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
             command = option(command)
         return command
