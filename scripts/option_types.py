@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
+from written import write_or_check
+
 from intercode.envs import ENVIRONMENTS, environment_class
 from intercode.options import Options, RunOptions
 
@@ -91,12 +93,5 @@ def stub() -> str:
     return subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
 
 
-def main() -> int:
-    if "--check" in sys.argv:
-        return STUB.read_text("utf-8") != stub()
-    STUB.write_text(stub(), "utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(STUB, stub()))

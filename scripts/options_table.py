@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from written import write_or_check
+
 from intercode.envs import ENVIRONMENTS, known_options
 from intercode.options import SECTIONS, Option, RunOptions
 
@@ -58,12 +60,5 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def main() -> int:
-    if "--check" in sys.argv:
-        return PAGE.read_text("utf-8") != page()
-    PAGE.write_text(page(), "utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, page()))

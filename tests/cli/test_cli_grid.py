@@ -89,6 +89,13 @@ def test_wrong_files_are_refused_by_name(cli: Any, tmp_path: Path, text: str, sa
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_grid_that_cannot_be_played_leaves_the_users_folder(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine" / "grid").mkdir(parents=True)
+    (tmp_path / "run.toml").write_text("env = 'bash'\nagent = ['gold', 'glod']\nlimit = 1\n")
+    assert cli("eval", "--config", "run.toml", "--out", "mine/grid").status == 2
+    assert not list((tmp_path / "mine" / "grid").iterdir())
+
+
 def test_options_of_environments_and_the_command_line(cli: Any, box: Path, tmp_path: Path) -> None:
     words = ("--agent", "noop", "--turns", 3, "--request", '{"a": 1}', "--task", "count")
     printed = cli("eval", "bash", "--data", box, *words, "--print-config").out

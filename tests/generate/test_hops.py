@@ -292,8 +292,6 @@ def test_a_clause_that_a_query_leaves_out_is_told_by_the_user() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("bash-composed", {}, "bash-composed is no longer there; give bash-questions"),
-        ("sql-composed", {}, "sql-composed is no longer there; give sql-questions"),
         ("bash-questions", {"steps": 3}, "have no steps; those of python-composed do"),
         (
             "python-composed",

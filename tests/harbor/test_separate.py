@@ -27,6 +27,7 @@ from harbor_tasks import (
     played,
     prepare,
     write_task,
+    write_usual_tasks,
 )
 
 import intercode
@@ -71,17 +72,7 @@ FILLS = "cp asked copy; mkdir cache; touch x.tmp cache/y"
 @pytest.fixture(scope="module")
 def ways(tmp_path_factory: pytest.TempPathFactory) -> EnvFactory:
     folder = tmp_path_factory.mktemp("tasks")
-    write_task(folder / "own", tests__test_dot_sh=passing('"$PWD $(cat /app/out.txt)" = "/srv 3"'))
-    write_task(
-        folder / "workdir",
-        f'{OUT}[verifier.environment]\nworkdir = "/opt"\nenv = {{MODE = "a"}}\n',
-        tests__test_dot_sh=passing('"$PWD $MODE $(cat /app/out.txt)" = "/opt a 3"'),
-    )
-    write_task(
-        folder / "fresh",
-        tests__Dockerfile=None,
-        tests__test_dot_sh=passing('"$(wc -l < in.txt) $(cat out.txt)" = "3 3"'),
-    )
+    write_usual_tasks(folder)
     write_task(folder / "named", f'{OUT}[verifier.environment]\ndocker_image = "{named_image()}"\n')
     programs = "/bin/tar /usr/bin/tar /usr/bin/python3* /usr/bin/find"
     write_task(

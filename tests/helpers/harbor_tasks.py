@@ -44,6 +44,21 @@ def write_task(folder: Path, toml: str = OUT + SEPARATE, **files: str | None) ->
     (folder / "task.toml").write_text(f'schema_version = "1.4"\n{toml}')
 
 
+def write_usual_tasks(folder: Path) -> None:
+    """Write tasks whose tests run in an image of their own, in a named folder, or in the task's."""
+    write_task(folder / "own", tests__test_dot_sh=passing('"$PWD $(cat /app/out.txt)" = "/srv 3"'))
+    write_task(
+        folder / "workdir",
+        f'{OUT}[verifier.environment]\nworkdir = "/opt"\nenv = {{MODE = "a"}}\n',
+        tests__test_dot_sh=passing('"$PWD $MODE $(cat /app/out.txt)" = "/opt a 3"'),
+    )
+    write_task(
+        folder / "fresh",
+        tests__Dockerfile=None,
+        tests__test_dot_sh=passing('"$(wc -l < in.txt) $(cat out.txt)" = "3 3"'),
+    )
+
+
 def acting(*actions: str) -> Any:
     def strategy(task: Task, protocol: str) -> StrategySteps:
         for action in actions:

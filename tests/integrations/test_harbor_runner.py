@@ -10,7 +10,16 @@ from pathlib import Path
 import docker_images
 import pytest
 from harbor_runner import needs_harbor, run_harbor
-from harbor_tasks import HOOK, OUT, SEPARATE, acting, passing, played, prepare, write_task
+from harbor_tasks import (
+    HOOK,
+    SEPARATE,
+    acting,
+    passing,
+    played,
+    prepare,
+    write_task,
+    write_usual_tasks,
+)
 
 from intercode.agents import gold, noop
 from intercode.interop.harbor.directory import read_directory
@@ -39,17 +48,7 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     docker_images.require_docker()
     subprocess.run(["docker", "tag", docker_images.debian(), BASE], check=True)
     folder = tmp_path_factory.mktemp("tasks")
-    write_task(folder / "own", tests__test_dot_sh=passing('"$PWD $(cat /app/out.txt)" = "/srv 3"'))
-    write_task(
-        folder / "workdir",
-        f'{OUT}[verifier.environment]\nworkdir = "/opt"\nenv = {{MODE = "a"}}\n',
-        tests__test_dot_sh=passing('"$PWD $MODE $(cat /app/out.txt)" = "/opt a 3"'),
-    )
-    write_task(
-        folder / "fresh",
-        tests__Dockerfile=None,
-        tests__test_dot_sh=passing('"$(wc -l < in.txt) $(cat out.txt)" = "3 3"'),
-    )
+    write_usual_tasks(folder)
     write_task(
         folder / "collected",
         SEPARATE + HOOK.format("cp /app/out.txt /logs/artifacts/") + HOOK.format("exit 3"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from call_forms import OFFERED, OPENING, calling, tokenizer_of
+from call_forms import CALLS, OFFERED, OPENING, calling, tokenizer_of
 
 from intercode.errors import UsageError
 from intercode.train import hf_chat
@@ -36,12 +36,6 @@ CONTROL = """[gMASK] <sop> <|system|> <|user|> <|assistant|> <|observation|> <|e
     </think> <arg_key> </arg_key> <arg_value> </arg_value> <|vision_start|> <|vision_end|>
     <|image_pad|> <|video_pad|> <|begin_of_image|> <|end_of_image|> <|image|> <|begin_of_video|>
     <|end_of_video|> <|video|>"""
-CALLS = [
-    [("execute", {"code": "ls -l"})],
-    [("execute", {"code": "12"}), ("execute", {"code": "echo 'a' \"b\"\nwc -l"})],
-    [],
-    [("submit", {"answer": "true"})],
-]
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from call_forms import OFFERED, OPENING, calling, tokenizer_of
+from call_forms import CALLS, OFFERED, OPENING, calling, tokenizer_of
 
 from intercode.train.chat import ToolChat
 from intercode.types import Message
@@ -22,12 +22,6 @@ pytestmark = [
     ),
 ]
 EXAMPLES = str(Path(__file__).parents[2] / "examples")
-CALLS = [
-    [("execute", {"code": "ls -l"})],
-    [("execute", {"code": "12"}), ("execute", {"code": "echo 'a' \"b\"\nwc -l"})],
-    [],
-    [("submit", {"answer": "true"})],
-]
 
 
 def qwen(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any, Any]:

@@ -44,6 +44,13 @@ OFFERED: list[Any] = [
     },
 ]
 """The tools that the agent offers."""
+CALLS = [
+    [("execute", {"code": "ls -l"})],
+    [("execute", {"code": "12"}), ("execute", {"code": "echo 'a' \"b\"\nwc -l"})],
+    [],
+    [("submit", {"answer": "true"})],
+]
+"""The calls of successive replies."""
 
 
 def tokenizer_of(template: str) -> Any:

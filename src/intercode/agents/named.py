@@ -38,6 +38,8 @@ def programs() -> dict[str, dict[str, Any]]:
 
 def options_of_model(name: object) -> dict[str, Any]:
     """Return the options of a model in the user's table, `model` and `key` among them."""
+    if not name:
+        return {}
     options = []
     for option, _, declared in RunOptions.declared():
         if declared.section == "Agent and model" and not option.startswith("agent"):
@@ -48,8 +50,11 @@ def options_of_model(name: object) -> dict[str, Any]:
 def with_named(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a run with those of its agent and model. Raises `UsageError` if the
     agent is not installed, or an entry is wrong."""
+    from intercode.agents import NAMES
+
     chosen = dict(options)
-    if program := programs().get(chosen.get("agent", "")):
+    agent = str(chosen.get("agent", ""))
+    if agent not in NAMES and ":" not in agent and (program := programs().get(agent)):
         _add_program(chosen, program)
     entry = options_of_model(chosen.get("model"))
     if variable := entry.pop("key", None):

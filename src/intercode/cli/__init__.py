@@ -21,7 +21,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
-from itertools import pairwise
 from typing import Any, NoReturn
 
 import click
@@ -81,26 +80,6 @@ class _Group(LazyGroup):
                 _end(3, str(fault_of(error)))
             where = error.filename or "stdout, or a file of the run, the cache or TMPDIR"
             _end(3, f"{where} cannot be written: {error.strerror}")
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse an empty value: it comes from an unset variable, and would silently select the
-        default."""
-        for before, word in pairwise(["", *args]):
-            name = word.removesuffix("=")
-            if not word or (name.startswith("--") and name != word):
-                hint = name or before
-                if not hint.startswith("-"):
-                    command: click.Command = self
-                    for name in args:
-                        if isinstance(command, click.Group):
-                            command = command.get_command(ctx, name) or command
-                    for param in command.params:
-                        if isinstance(param, click.Argument):
-                            hint = param.human_readable_name
-                            if before == command.name:
-                                break
-                raise click.BadParameter("it is empty.", param_hint=repr(hint))
-        return super().parse_args(ctx, args)
 
     def invoke(self, context: click.Context) -> Any:
         try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,7 @@ from intercode.errors import IntercodeError, UsageError
 from intercode.options import RunOptions
 
 if TYPE_CHECKING:
+    from intercode.runs.evaluation import Evaluation
     from intercode.types import Episode
 
 
@@ -38,14 +40,14 @@ if TYPE_CHECKING:
 )
 @shared.allow_code_change
 @shared.json_flag
-def eval_command(env: str, **options: Any) -> None:
+def eval_command(env: str, **options: Any) -> Callable[..., int]:
     """Let an agent act on the tasks of ENV, and score it.
 
     ENV is bash, sql, python, ctf, harbor, module:Class or path.py:Class.
     """
     if options["agent"] == "human":
         raise UsageError(f"a human plays with `intercode play {env}`")
-    _run(env, **options)
+    return _plan(env, **options)
 
 
 @shared.command()
@@ -76,10 +78,10 @@ def score(predictions: str, env: str, only_predicted: bool, **options: Any) -> N
         from intercode.rescoring.recordings import predicted_tasks
 
         options["task"] = predicted_tasks(predictions)
-    _run(env, agent=f"static:{predictions}", turns=1, **options)
+    sys.exit(_plan(env, agent=f"static:{predictions}", turns=1, **options)())
 
 
-def _run(
+def _plan(
     env: str,
     *,
     out: str | None,
@@ -88,19 +90,39 @@ def _run(
     as_json: bool,
     retry_errors: bool = True,
     **options: Any,
-) -> None:
+) -> Callable[..., int]:
+    """Plan a run; return `_play` for it."""
+    from intercode.runs.evaluation import Evaluation
+
+    return partial(
+        _play,
+        Evaluation.plan(env, **options),
+        out=out,
+        resume=bool(resume),
+        allow_code_change=allow_code_change,
+        as_json=as_json,
+        retry_errors=retry_errors,
+    )
+
+
+def _play(
+    evaluation: Evaluation,
+    *,
+    out: str | None,
+    resume: bool,
+    allow_code_change: bool,
+    as_json: bool,
+    retry_errors: bool,
+) -> int:
+    """Play a run and report it; return the exit status."""
     from intercode.envs import environment_class
     from intercode.factory import misspelt_fields
     from intercode.report.summary import lean
     from intercode.runner.run import is_played
-    from intercode.runs.evaluation import Evaluation
     from intercode.runs.index import Index, indexing
     from intercode.runs.signing import key_fault
     from intercode.runs.trust import settings_that_need_trust
 
-    evaluation = Evaluation.plan(env, **options)
-    if click.get_current_context().meta.get("intercode.planning"):
-        return
     if evaluation.options.exclude_broken:
         evaluation.exclude_broken()
     if left_out := evaluation.config.get("left_out"):
@@ -108,7 +130,7 @@ def _run(
     evaluation.config["options"] = shared.options_to_store()
     with (
         evaluation.executor() as executor,
-        evaluation.open(out, resume=bool(resume), allow_code_change=allow_code_change) as store,
+        evaluation.open(out, resume=resume, allow_code_change=allow_code_change) as store,
     ):
         begun = " (it held no run: a new one begins)" if resume and store.begins else ""
         say(f"run: {store.path}{begun}", err=True)
@@ -136,8 +158,8 @@ def _run(
         with suppress(IntercodeError):
             index.update()
         episodes = lean(played)
-    errors = _report(config, episodes, options.get("data"), as_json)
-    misspelt = misspelt_fields(environment_class(env), evaluation.tasks)
+    errors = _report(config, episodes, evaluation.given.get("data"), as_json)
+    misspelt = misspelt_fields(environment_class(evaluation.config["env"]), evaluation.tasks)
     for sentence in misspelt:
         _note(sentence)
     if evaluation.stopped:
@@ -145,7 +167,7 @@ def _run(
         _note(f"stopped early: {evaluation.stopped}; continue with {line}")
     if evaluation.fault:
         raise evaluation.fault
-    sys.exit(3 if errors else int(bool(misspelt)))
+    return 3 if errors else int(bool(misspelt))
 
 
 def _report(

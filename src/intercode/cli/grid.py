@@ -17,7 +17,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
-from contextlib import nullcontext, redirect_stdout, suppress
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,8 @@ config_options = stack(
 
 
 class GridCommand(Command):
-    """A command that may take its options from a file."""
+    """A command that may take its options from a file. Its callback plans a run, and returns the
+    function that plays it."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         given = self.given(ctx, args)
@@ -77,47 +78,36 @@ class GridCommand(Command):
                 raise UsageError(f"{file} describes {len(cells)} runs; --print-config prints one")
             return _print_config(ctx)
         if set(cells) <= {""}:
-            return super().invoke(ctx)
-        folder = _folder(ctx, file)
-        try:
-            runs = self._planned(ctx, folder, cells)
-        except BaseException:
-            with suppress(OSError):  # they are empty, unless there are earlier runs
-                folder.rmdir()
-                folder.parent.rmdir()
-            raise
-        status = 0
-        for number, run in enumerate(runs.values(), start=1):
-            say(f"intercode: run {number} of {len(runs)}", err=True)
-            with run, redirect_stdout(sys.stderr) if run.params["as_json"] else nullcontext():
-                try:
-                    super().invoke(run)
-                except SystemExit as end:
-                    status = max(status, int(end.code or 0))
-        self._report(ctx, runs)
-        sys.exit(status)
+            sys.exit(super().invoke(ctx)())
+        from intercode.runs.evaluation import new_folder
 
-    def _planned(
-        self, ctx: Context, folder: Path, cells: Mapping[str, dict[str, Any]]
-    ) -> dict[str, Context]:
-        """Return a context for each run, by its folder; raise an error if one cannot be played."""
-        words = ctx.meta["intercode.words"]
+        out, words = ctx.params["out"], ctx.meta["intercode.words"]
+        if out:
+            _require_no_other_run(ctx, Path(out), file)
+        plans = {}
+        for name, options in cells.items():
+            place = []
+            if out:
+                place = ["--out", f"{out}/{name}", "--resume", f"{out}/{name}"]
+            run = self.make_context(
+                ctx.info_name, [*words, *place], parent=ctx.parent, default_map=options
+            )
+            del run.params["config"], run.params["print_config"]
+            with run:
+                plans[name] = run, super().invoke(run)
+        folder = out or new_folder(Path("runs"), Path(file).stem, "grid")
         line = ["intercode", str(ctx.info_name), *words]
         if not ctx.params["resume"]:
             line += ["--resume", str(folder)]
         ctx.meta["intercode.resume"] = shlex.join(line)
-        runs = {}
-        ctx.meta["intercode.planning"] = True
-        for name, options in cells.items():
-            place = str(folder / name)
-            words = [*ctx.meta["intercode.words"], "--out", place, "--resume", place]
-            run = self.make_context(ctx.info_name, words, parent=ctx.parent, default_map=options)
-            del run.params["config"], run.params["print_config"]
-            with run:
-                super().invoke(run)
-            runs[place] = run
-        ctx.meta["intercode.planning"] = False
-        return runs
+        runs, status = dict[str, Context](), 0
+        for name, (run, play) in plans.items():
+            runs[f"{folder}/{name}"] = run
+            say(f"intercode: run {len(runs)} of {len(plans)}", err=True)
+            with run, redirect_stdout(sys.stderr) if run.params["as_json"] else nullcontext():
+                status = max(status, play(out=f"{folder}/{name}", resume=True))
+        self._report(ctx, runs)
+        sys.exit(status)
 
     def _report(self, ctx: Context, runs: Mapping[str, Context]) -> None:
         """Report the runs in the order of the file, those of each environment together."""
@@ -131,18 +121,12 @@ class GridCommand(Command):
             ctx.invoke(report, runs=folders, as_json=ctx.params["as_json"])
 
 
-def _folder(ctx: Context, file: str) -> Path:
-    """Return the folder of several runs."""
-    from intercode.runs.evaluation import new_folder
-
-    if not ctx.params["out"]:
-        return new_folder(Path("runs"), Path(file).stem, "grid")
-    folder = Path(ctx.params["out"])
+def _require_no_other_run(ctx: Context, folder: Path, file: str) -> None:
+    """Raise `UsageError` if several runs cannot be written to `folder`."""
     if present(folder / "run.json"):
         raise UsageError(f"{folder} contains a run, and {file} describes several; choose another")
     if not ctx.params["resume"] and present(folder) and listed(folder):
         raise UsageError(f"{folder} is not empty; continue its runs with --resume {folder}")
-    return folder
 
 
 def _cells(command: Command, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -171,13 +155,25 @@ def _cells(command: Command, given: Mapping[str, Any]) -> dict[str, dict[str, An
             if param is None:
                 raise UsageError(f"{file}: {name} is no option{did_you_mean(name, params)}")
             if param.name not in given:
-                lists[str(param.name)] = _values(param, value, f"{file}: {name}")
-                if isinstance(value, list) and not param.multiple:
+                texts: list[Any] = [_text(part) for part in _listed(value)]
+                if not all(texts):
+                    raise UsageError(f"{file}: {name} is empty")
+                if param.multiple:
+                    texts = [texts]
+                elif not texts:
+                    raise UsageError(f"{file}: {name} is an empty list")
+                elif isinstance(value, list):
                     is_grid = True
                     named.add(str(param.name))
+                lists[str(param.name)] = texts
         for chosen in itertools.product(*lists.values()):
             options = dict(zip(lists, chosen, strict=True))
-            name = "-".join(_label(options[option]) for option in lists if option in named)
+            labels = []
+            for option in lists:
+                if option in named:
+                    label = split_agent(options[option])[0] or options[option]
+                    labels.append(re.sub(r"[^\w.]+", "-", label).strip("-.")[:_LONGEST])
+            name = "-".join(labels)
             if name in cells:
                 raise UsageError(f"{file}: two runs would be called {name!r}")
             cells[name] = options
@@ -198,18 +194,6 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _values(param: click.Parameter, value: Any, where: str) -> list[Any]:
-    """Return the values of an option, one for each run."""
-    texts = [_text(part) for part in _listed(value)]
-    if not all(texts):
-        raise UsageError(f"{where} is empty")
-    if param.multiple:
-        return [texts]
-    if not texts:
-        raise UsageError(f"{where} is an empty list")
-    return texts
-
-
 def _text(value: Any) -> str:
     """Return a value of a table as the command line has it."""
     if isinstance(value, dict):
@@ -217,11 +201,6 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value))
     return str(value)
-
-
-def _label(value: object) -> str:
-    text = split_agent(str(value))[0] or str(value)
-    return re.sub(r"[^\w.]+", "-", text).strip("-.")[:_LONGEST]
 
 
 def _print_config(ctx: Context) -> None:

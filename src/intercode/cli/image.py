@@ -9,7 +9,7 @@ import click
 
 from intercode.cli.completion import completing
 from intercode.cli.lazy import LazyGroup
-from intercode.cli.options import TEXT, json_flag, out_file
+from intercode.cli.options import StrictCommand, json_flag, out_file
 from intercode.cli.output import print_json
 from intercode.doors import PARTS, part
 from intercode.reading import present
@@ -42,12 +42,11 @@ def data_list() -> None:
         click.echo(f"{family.name:14}  {family.env:7} {family.about}")
 
 
-@data.command("get")
+@data.command("get", cls=StrictCommand)
 @click.argument("name", shell_complete=completing("data"))
 @click.option(
     "--from",
     "source",
-    type=TEXT,
     metavar="PLACE",
     help="Take the files from this clone of the repository that publishes them, or from the mirror "
     "at this address.  [default: $INTERCODE_MIRROR, or the repository]",
@@ -81,7 +80,7 @@ def image() -> None:
     """Build images: the programs available in a sandbox."""
 
 
-@image.command("build")
+@image.command("build", cls=StrictCommand)
 @click.argument("name")
 @click.option(
     "--package",
@@ -116,7 +115,7 @@ def image_build(name: str, packages: tuple[str, ...], suite: str, force: bool) -
     )
 
 
-@image.command("export")
+@image.command("export", cls=StrictCommand)
 @click.argument("reference", metavar="IMAGE")
 @click.argument("name", required=False)
 @click.option("--force", is_flag=True, help="Replace an image of that name, or the file TAR.")
@@ -142,7 +141,7 @@ def image_export(reference: str, name: str | None, force: bool, file: str | None
     click.echo(file)
 
 
-@click.command()
+@click.command(cls=StrictCommand)
 @click.option(
     "--clean",
     is_flag=True,

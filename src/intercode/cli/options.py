@@ -1,5 +1,4 @@
-"""Options that several commands share, the sections of the help, and the old spellings that still
-work."""
+"""Options that several commands share, and the sections of the help."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from intercode.errors import UsageError, did_you_mean_file
 from intercode.options import SECTIONS, Option, Options
 from intercode.plugins import find_own_modules
 
-Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class _Existing(click.Path):
@@ -58,7 +57,6 @@ class _RunPath(_Existing):
 RUN_PATH = _RunPath(True)
 NEW_FILE = click.Path(dir_okay=False, writable=True)
 COUNT = click.IntRange(1)
-TEXT = click.STRING
 
 INSTALL_VIEWER = "pip install jinja2 starlette uvicorn"
 
@@ -81,10 +79,9 @@ _NOT_STORED = {
 }
 
 
-class Command(click.Command):
-    """A command whose help lists its options by purpose. It receives only those of the
-    environments' options that differ from their defaults, since each environment has other
-    options."""
+class StrictCommand(click.Command):
+    """A command that refuses empty values: one comes from an unset variable, and would silently
+    select the default."""
 
     def given(self, ctx: Context, args: list[str]) -> dict[str, Any]:
         """Return what the command line says, as it stands there, by the parameters' names."""
@@ -96,8 +93,18 @@ class Command(click.Command):
         return given
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        ctx.meta["intercode.given"] = self.given(ctx, args)
+        given = ctx.meta["intercode.given"] = self.given(ctx, args)
+        for param in self.params:
+            value = given.get(str(param.name))
+            if value == "" or (isinstance(value, list | tuple) and "" in value):
+                raise click.BadParameter("it is empty.", param=param)
         return super().parse_args(ctx, args)
+
+
+class Command(StrictCommand):
+    """A command whose help lists its options by purpose. It receives only those of the
+    environments' options that differ from their defaults, since each environment has other
+    options."""
 
     def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
         records: dict[str, list[tuple[str, str]]] = {}
@@ -150,7 +157,7 @@ class Finite(click.FloatRange):
 
 
 def stack(*options: Decorator) -> Decorator:
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
             command = option(command)
         return command
@@ -221,7 +228,7 @@ def _click_option(
     if kind == "flag":
         how["is_flag"] = True
     elif kind == "texts":
-        how |= {"type": TEXT, "multiple": True}
+        how |= {"multiple": True}
     elif isinstance(kind, tuple):
         how["type"] = click.Choice(kind)
     elif callable(kind) or kind in _READERS:
@@ -272,7 +279,7 @@ def _shard(context: Context, option: Parameter, text: str) -> Any:
 
 _READERS = {"reward": _reward, "shard": _shard}
 _TYPES = {
-    "text": TEXT,
+    "text": click.STRING,
     "count": COUNT,
     "integer": click.INT,
     "positive": Finite(0, min_open=True),
@@ -308,7 +315,6 @@ trust = click.option(
 )
 data_now = click.option(
     "--data",
-    type=TEXT,
     metavar="PATH",
     help="Where the data of the run are now, which contain its golds. [where they were]",
 )
@@ -363,14 +369,12 @@ def run_folder(default: str) -> Decorator:
     return stack(
         click.option(
             "--out",
-            type=TEXT,
             metavar="DIR",
             callback=_one_folder,
             help=f"Write the run to this new folder. [{default}]",
         ),
         click.option(
             "--resume",
-            type=TEXT,
             metavar="DIR",
             is_eager=True,
             callback=_stored_options,

@@ -139,7 +139,6 @@ def replay(log: str, env: str | None, workers: int, as_json: bool, **options: An
 @click.argument("runs", nargs=-1, required=True, type=shared.EXISTING_FOLDER, metavar="RUN...")
 @click.option(
     "--out",
-    type=shared.TEXT,
     required=True,
     metavar="DIR",
     help="Write the run to this new folder.",
@@ -180,13 +179,11 @@ def merge(runs: tuple[str, ...], out: str, as_json: bool) -> None:
 @click.argument("run", type=shared.EXISTING_FOLDER)
 @click.option(
     "--reward",
-    type=shared.TEXT,
     metavar="exact|paper|NAME",
     help="Score by this reward of the environment, and write a new run.",
 )
 @click.option(
     "--judge",
-    type=shared.TEXT,
     metavar="MODEL",
     help=(
         "Ask MODEL about the ambiguous answers, and write its verdicts to RUN/judged/. "

@@ -35,14 +35,12 @@ _LEAST = 20
 )
 @click.option(
     "--why",
-    type=shared.TEXT,
     metavar="KIND",
     help="Only episodes that failed for this reason, such as 'out of turns'.",
 )
 @click.option("--ended", type=click.Choice(_ENDS), help="Only episodes that ended this way.")
 @click.option(
     "--grep",
-    type=shared.TEXT,
     metavar="TEXT",
     help="Only episodes with TEXT in an action or an output.",
 )

@@ -31,8 +31,9 @@ class Healthcheck:
             result = box.exec("", argv=["bash", "-c", self.command], timeout=self.timeout_sec)
             if result.exit_code == 0:
                 return
-            pause = self.start_interval_sec
-            if time.monotonic() - began >= self.start_period_sec:
+            left = began + self.start_period_sec - time.monotonic()
+            pause = min(self.start_interval_sec, left)
+            if left <= 0:
                 pause = self.interval_sec
                 failures += 1
             if failures >= self.retries:

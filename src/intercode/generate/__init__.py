@@ -55,7 +55,6 @@ FAMILIES: Mapping[str, Family] = {
 }
 FEWEST = 10
 MOST_STEPS, MOST_HOPS = 8, 6
-RENAMED = {"bash-composed": "bash-questions", "sql-composed": "sql-questions"}
 _USUAL_STEPS = 4
 
 
@@ -90,8 +89,6 @@ def generate(
     no question has, fewer than 10 tasks of two splits, more tasks than the family has, and a folder
     that is not empty.
     """
-    if name in RENAMED:
-        raise UsageError(f"{name} is no longer there; give {RENAMED[name]} (with hops, not steps)")
     if name not in FAMILIES:
         names = ", ".join(FAMILIES)
         raise UsageError(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import click
 
 from intercode.cli.completion import completing
-from intercode.cli.options import COUNT, TEXT, declared
+from intercode.cli.options import COUNT, StrictCommand, declared
 from intercode.cli.output import bar
 from intercode.doors import part
 from intercode.errors import UsageError
@@ -30,7 +30,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
             return self.fail(f"{value!r} is not a list of numbers such as 1,2.", param, ctx)
 
 
-@click.command("generate")
+@click.command("generate", cls=StrictCommand)
 @click.argument("family", shell_complete=completing("family"))
 @click.option(
     "--n",
@@ -71,9 +71,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
     help="Generate only tasks of these difficulties, such as 1,2 (not for composed families).",
 )
 @declared(RunOptions, "seed")
-@click.option(
-    "--out", type=TEXT, required=True, metavar="DIR", help="Write the data to this new folder."
-)
+@click.option("--out", required=True, metavar="DIR", help="Write the data to this new folder.")
 @click.option(
     "--format",
     "form",
@@ -114,8 +112,6 @@ def data_generate(
             click.echo(f"{count} of the test tasks are of another family (distance 4)")
         yields = [f"{kind} {part:.0%}" for kind, part in generated.yields().items()]
         click.echo(f"kept of what was drawn: {', '.join(yields)}")
-        for kind, mistake in generated.unrefuted().items():
-            click.echo(f"most often accepted ({kind}): {mistake}")
         click.echo(
             f"next: intercode eval {FAMILIES[family].env} --data {shlex.quote(out)} "
             f"--split {split or 'test'} --agent gold"

@@ -60,7 +60,6 @@ FIRST = {"bash": 3, "sql": 6, "python": 24}
 """The number of changes before any mistake is tried."""
 USUAL_HOPS = (2, 3, 4, 5)
 PROGRESS, CARD, TASKS = "progress.jsonl", "card.json", "tasks.jsonl"
-_PASSES = "this passes too: "
 _GOLD_TRIES = 3
 """The number of times that a gold may run out of time, on a busy machine."""
 
@@ -247,19 +246,6 @@ class Generation:
             parts[kind] = round(count / (count + self.dropped[kind].total()), 3)
         return parts
 
-    def unrefuted(self) -> dict[str, str]:
-        """Return by kind the mistake that places accepted most often after they grew, where that
-        was the fate of most drafts: it may mean what the gold means."""
-        passed = {}
-        for kind, reasons in self.dropped.items():
-            passing = Counter[str]()
-            for reason, count in reasons.items():
-                if reason.startswith(_PASSES):
-                    passing[reason.removeprefix(_PASSES)] = count
-            if passing.total() > self.kinds[kind]:
-                passed[kind] = passing.most_common(1)[0][0]
-        return passed
-
     # -- rounds ------------------------------------------------------------------------------------
 
     def _require_names(self) -> None:
@@ -428,7 +414,7 @@ class Generation:
         if passing is None:
             return "the gold fails, or it prints nothing and changes nothing"
         if passing:
-            return with_placeholders(_PASSES + passing[0], drafted.parameters)
+            return with_placeholders(f"this passes too: {passing[0]}", drafted.parameters)
         if isinstance(ground, Place):
             work.suit(drafted, ground)
         else:

@@ -18,7 +18,7 @@ HARBOR = "harbor"
 
 
 @shared.command()
-@click.argument("run", type=shared.TEXT, metavar="RUN|DATA")
+@click.argument("run", metavar="RUN|DATA")
 @click.option(
     "--format",
     "form",
@@ -39,7 +39,6 @@ HARBOR = "harbor"
 )
 @click.option(
     "--as",
-    type=shared.TEXT,
     metavar="AGENT",
     help=(
         "sft, chat: rewrite the solved episodes as try_again, try_again_blind, "
@@ -59,12 +58,9 @@ HARBOR = "harbor"
     show_default=True,
     help="jsonl, csv, parquet: what a row represents.",
 )
-@click.option(
-    "--env", type=shared.TEXT, metavar="ENV", help="harbor: the environment of DATA's tasks."
-)
+@click.option("--env", metavar="ENV", help="harbor: the environment of DATA's tasks.")
 @click.option(
     "--image",
-    type=shared.TEXT,
     metavar="NAME",
     help="harbor: begin images FROM this one, with Python 3.11. [debian:12-slim, and packages]",
 )

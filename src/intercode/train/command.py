@@ -17,7 +17,6 @@ from intercode.options import RunOptions
 @click.option(
     "--agent",
     "agents",
-    type=shared.TEXT,
     multiple=True,
     metavar="NAME",
     help="Let requests choose this agent. May be repeated; the first is the default. [try_again]",
@@ -30,7 +29,6 @@ from intercode.options import RunOptions
 )
 @click.option(
     "--allow-base-url",
-    type=shared.TEXT,
     multiple=True,
     metavar="URL",
     help=(

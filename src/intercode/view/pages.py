@@ -215,13 +215,20 @@ class Pages:
         target, until = min(target, len(all_steps)), None
         if last := whole_number(params.get("to")):
             until = max(last, target)
+        shown = all_steps[target - 1 : until] if until else all_steps
+        windows, now = _windows(shown), 0
+        while now + 1 < len(windows) and windows[now][-1].number < target:
+            now += 1
+        first = windows[now][0].number if windows[now] else 1
+        end = until
+        if windows[now][-1:] != all_steps[-1:]:
+            end = windows[now][-1].number
         if other:
             other_name = f"{other[0].name}{_epoch(other[1].epoch)}"
-            for step in steps(other[1])[:until]:
+            for step in steps(other[1])[first - 1 : end]:
                 beside[step.number] = Markup(markup.turn(step, run.language, anchor="b"))
         elif params.get("beside") == "gold" and result["gold"]:
-            other_name, beside = "the gold", {1: result["gold"]}
-        shown = all_steps[target - 1 : until] if until else all_steps
+            other_name, beside = "the gold", {1: result["gold"]} if first == 1 else {}
 
         def turn_url(turn: int) -> str:
             if any(step.number == turn for step in windows[now]):
@@ -232,17 +239,12 @@ class Pages:
         def whole(turn: int, part: str) -> str:
             return self.url("run", run.name, "text", **key, turn=turn, part=part)
 
-        windows, now = _windows(shown), 0
-        while now + 1 < len(windows) and windows[now][-1].number < target:
-            now += 1
         turns = list[tuple[str, str]]()
         for step in windows[now]:
             turns.append(
                 (Markup(markup.turn(step, run.language, whole)), beside.pop(step.number, ""))
             )
-        if windows[now][-1:] == all_steps[-1:]:
-            last = len(all_steps)
-            turns += [("", right) for number, right in beside.items() if number > last]
+        turns += [("", right) for right in beside.values()]
         return self._fill(
             "episode",
             events=self.url("events", run=run.name) if start is None else "",
