@@ -57,7 +57,7 @@ CASES: dict[str, tuple[dict[str, Any], Episode]] = {
         PAPER,
         played("a", fine("ls", score=0.3), fine("pwd", score=0.7), ended="turns"),
     ),
-    "stopped": (PAPER, played("a", fine("ls", score=0.3), ended="stopped")),
+    "stopped": (PAPER, played("a", fine("ls", score=0.3), ended="turns")),
 }
 
 

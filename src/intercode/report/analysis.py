@@ -303,7 +303,7 @@ CATEGORIES: Mapping[str, str] = {
 """Categories by name, in the order of `category_of`, and the rule of each in words."""
 
 
-def category_of(episode: Episode, answers: Set[str] = frozenset()) -> str:
+def category_of(config: Config, episode: Episode, answers: Set[str] = frozenset()) -> str:
     """Return the first of `CATEGORIES` that holds for a failed episode. `answers` are the last
     outputs of solved epochs of its task, `shortened`."""
     executed, values = executed_turns(episode), values_of(episode.turns)
@@ -324,7 +324,7 @@ def category_of(episode: Episode, answers: Set[str] = frozenset()) -> str:
         return "only errors"
     if sum(find_repeats(executed)) >= max(2, len(executed) / 2):
         return "looped"
-    if episode.ended == "turns":
+    if _ran_out_of_turns(config, episode):
         return "out of turns"
     # a guess, for runs that did not record values
     if not values and any(shortened(turn.observation) in answers for turn in executed):
@@ -349,6 +349,15 @@ def values_of(turns: Iterable[Turn]) -> list[float]:
 def _half(facts: Iterable[bool]) -> bool:
     """Return whether half of the facts or more hold; False if there are none."""
     return (mean(facts) or 0) >= 0.5
+
+
+def _ran_out_of_turns(config: Config, episode: Episode) -> bool:
+    if episode.ended != "turns":
+        return False
+    # older versions wrote "turns" for an agent that stopped with turns left as well
+    limit = config.get("turns")
+    played = len(counted_turns(episode))
+    return not isinstance(limit, int) or played >= limit or any(column(episode.turns, "forced"))
 
 
 def _wrong_part(failed: object) -> str:
@@ -378,7 +387,7 @@ def finding_category(
     def category(episode: Episode) -> str | None:
         if state_of(episode) not in FAILED:
             return None
-        return category_of(episode, answers.get(episode.task, set()))
+        return category_of(config, episode, answers.get(episode.task, set()))
 
     return category
 

@@ -284,7 +284,7 @@ class Index:
             last = code_turns(episode)[-1:]
             answer = _digest(last[0].observation) if last and last[0].observation.strip() else None
         elif episode.reward is not None:
-            category = category_of(episode)
+            category = category_of(self._config, episode)
             may_have_answer = category in _LATER and not values_of(episode.turns)
             if may_have_answer and self._config.get("epochs", 1) != 1:
                 printed = " ".join(_digest(turn.observation) for turn in executed_turns(episode))

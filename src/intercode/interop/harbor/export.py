@@ -85,8 +85,12 @@ create_shared_memory = singledispatch(print)
 """A stand-in for Gymnasium in the verifier, with the names that the environments import."""
 _PACK = (f"tar --sort=name --mtime=@{EPOCH} --owner=0 --group=0 --numeric-owner -cf - .").split()
 """Packs a folder: equal files give equal bytes, whenever they were written."""
-_CANNOT_OBEY = "session_start image env services verify_image facets ask_budget ask_cost lookups"
-"""The fields of a task's world and conversation that an exported task cannot obey."""
+_SHOWN = """
+setup cwd assets action_seconds memory processes disk files_count db db_id evidence
+preprocess_sql unclarified rounds rounds_rule rounds_reward go_on changes
+"""
+"""The fields of a task's world and conversation that an exported task obeys. Fields that only judge
+need not be shown: the verifier reads them."""
 _TEST = """#!/bin/bash
 python3 -m zipfile -e /tests/verdict.zip /var/tmp/verdict && exec python3 /var/tmp/verdict
 """
@@ -258,7 +262,8 @@ class Writer:
     def _require_sound(self, task: Task, rounds: Sequence[Task]) -> list[str]:
         """Return the right answers. Raises `DataError` unless the verifier can judge the task,
         they earn 1, and empty ones 0."""
-        for name in sorted({*self.player.fields, *ASKING}.intersection(_CANNOT_OBEY.split())):
+        of_world = {*OF_WORLD.split(), "verify_image"}.intersection(self.player.fields)
+        for name in sorted(of_world.union(ASKING).difference(_SHOWN.split())):
             if any(posed.extra.get(name) for posed in rounds):
                 raise DataError(f"has the field {name!r}, which tasks of Harbor cannot obey")
         golds = []
