@@ -62,11 +62,14 @@ class Player:
         self.users = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
 
     def await_idle(self) -> None:
-        """Wait until the player is in no cell. Raises OSError if it has ended instead."""
+        """Wait until the player is in no cell. Raises BrokenPipeError if it has ended instead, and
+        TimeoutError."""
         if self._is_idle:
             return
-        if not select.select([self.line], [], [], _PATIENCE)[0] or not self.line.recv(1):
-            raise OSError("an episode server has ended")
+        if not select.select([self.line], [], [], _PATIENCE)[0]:
+            raise TimeoutError
+        if not self.line.recv(1):
+            raise BrokenPipeError
         self._is_idle = True
 
     def begin(self) -> None:
@@ -112,15 +115,18 @@ class PlayersSupervisor(supervisor.Supervisor):
         try:
             if not self._idle or not self._play_on(self._idle.pop(0), head, sock):
                 self._play(self._new_player(sock), head, sock)
+        except (BrokenPipeError, TimeoutError):
+            pass  # the host sees the end of the socket
         except Exception as error:
             wire.send(sock, supervisor.refusal(error))
         sock.close()
 
     def _play_on(self, player: Player, head: Message, sock: socket.socket) -> bool:
-        """Have a player play one more episode. Return False if it cannot."""
+        """Have a player play one more episode. Return False if it has ended before: another one
+        must not answer on the same socket."""
         try:
             self._play(player, head, sock)
-        except OSError:
+        except BrokenPipeError:
             return False
         return True
 

@@ -147,6 +147,7 @@ class _Chain:
         if len(path) >= _LONGEST_PATH:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), program)
         self._prepare, self._error, self._failed.value = prepare, None, 0
+        self._has_run = False
         self._program.value = path
         self._argv, self._env = as_arrays(argv, env)
         # needed before each spawn, since the last one used the stacks
@@ -164,6 +165,8 @@ class _Chain:
         number = ctypes.get_errno()
         if pid < 0:
             raise OSError(number, os.strerror(number), "clone")
+        if not self._has_run:  # killed in the middle: its frames are this interpreter's last
+            os._exit(_FAILED)
         if self._failed.value:
             if not flags & SIBLING:
                 os.waitpid(pid, 0)
@@ -177,8 +180,6 @@ class _Chain:
         except FileNotFoundError:  # the chain's end: there is no program
             if self._error:
                 raise
-        else:
-            raise OSError("a child of the supervisor was killed")
         finally:
             self.calls = False
 
@@ -192,6 +193,7 @@ class _Chain:
         except BaseException as error:
             self._error = error
             self._program.value = b""  # a name that execvpe refuses
+        self._has_run = True
 
 
 def as_arrays(argv: Sequence[str], env: Mapping[str, str]) -> tuple[_Strings, _Strings]:
