@@ -118,7 +118,7 @@ class PlayersSupervisor(supervisor.Supervisor):
         except (BrokenPipeError, TimeoutError):
             pass  # the host sees the end of the socket
         except Exception as error:
-            wire.send(sock, supervisor.refusal(error))
+            supervisor.refuse(sock, error)
         sock.close()
 
     def _play_on(self, player: Player, head: Message, sock: socket.socket) -> bool:
@@ -311,7 +311,7 @@ class PlayersSupervisor(supervisor.Supervisor):
             world = _Cell(users, self._filters[2], table, folders, about, config)
             episode = self._begin(sock, config, world)
         except OSError as error:
-            wire.send(sock, supervisor.refusal(error))
+            supervisor.refuse(sock, error)
             raise
         episode.serve()
         signal.pidfd_send_signal(ended, signal.SIGKILL)

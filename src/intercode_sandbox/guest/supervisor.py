@@ -145,7 +145,7 @@ class Supervisor:
                 self._run_server(head, sock, *fds[1:])
             self._pids[head["number"]] = pid
         except OSError as error:
-            wire.send(sock, refusal(error))
+            refuse(sock, error)
         sock.close()
         for fd in fds[1:]:
             os.close(fd)
@@ -174,7 +174,7 @@ class Supervisor:
             world = self._enter(config, *inherited)
             episode = self._begin(sock, config, world)
         except Exception as error:
-            wire.send(sock, refusal(error))
+            refuse(sock, error)
             os._exit(1)
         try:
             episode.serve()
@@ -257,8 +257,8 @@ def _offset(number: int) -> int:
     return number % _EPISODES * TIME.size
 
 
-def refusal(error: Exception) -> Message:
-    """Return the message that the host gets in place of `ready`.
+def refuse(sock: socket.socket, error: Exception) -> None:
+    """Send the host the message that it gets in place of `ready`, if it still waits for one.
 
     `later`: the machine has no room now, since processes of the last episode are still dying, or
     other episodes have many.
@@ -266,7 +266,8 @@ def refusal(error: Exception) -> Message:
     key = "failed"
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         key = "later"
-    return {key: f"{type(error).__name__}: {error}"}
+    with contextlib.suppress(OSError):
+        wire.send(sock, {key: f"{type(error).__name__}: {error}"})
 
 
 def _run_on(processors: set[int], *pids: int) -> None:
