@@ -62,7 +62,7 @@ class Player:
         self.users = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
 
     def await_idle(self) -> None:
-        """Wait until the player is in no cell. Raises BrokenPipeError if it has ended instead, and
+        """Wait until the player is in no cell. Raises ConnectionError if it has ended instead, and
         TimeoutError."""
         if self._is_idle:
             return
@@ -115,7 +115,7 @@ class PlayersSupervisor(supervisor.Supervisor):
         try:
             if not self._idle or not self._play_on(self._idle.pop(0), head, sock):
                 self._play(self._new_player(sock), head, sock)
-        except (BrokenPipeError, TimeoutError):
+        except (ConnectionError, TimeoutError):
             pass  # the host sees the end of the socket
         except Exception as error:
             supervisor.refuse(sock, error)
@@ -126,7 +126,7 @@ class PlayersSupervisor(supervisor.Supervisor):
         must not answer on the same socket."""
         try:
             self._play(player, head, sock)
-        except BrokenPipeError:
+        except ConnectionError:
             return False
         return True
 
