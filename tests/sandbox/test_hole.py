@@ -144,12 +144,11 @@ def execute(sandbox: LocalSandbox, function: Callable[..., Any]) -> Any:
 def test_it_reaches_nothing_but_its_own_episode(
     template: Template, tmp_path: Path, kind: str
 ) -> None:
-    with with_hole(template, tmp_path) as sandbox:
-        sandbox.reset()
-        other = sandbox.sibling()
+    with with_hole(template, tmp_path) as sandbox, sandbox.sibling() as other:
         other.exec("sleep 60 &")
-        victim = sandbox.fork() if kind == "fork" else sandbox
-        reached = execute(victim, reach)
+        sandbox.reset()
+        with sandbox.fork() as fork:
+            reached = execute({"player": sandbox, "fork": fork}[kind], reach)
         assert reached.pop("its own")  # so that the attempts are sound
         assert reached == {}
         assert other.exec("echo alive").output == "alive\n"
