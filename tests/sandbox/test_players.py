@@ -16,6 +16,7 @@ from typing import Any
 
 import families
 import pytest
+from families import wait_until
 
 from intercode_sandbox.base import MIB, Limits
 from intercode_sandbox.errors import SandboxDied
@@ -311,7 +312,7 @@ def test_a_kill_at_any_time_costs_a_sandbox_and_nothing_more(
             began = time.monotonic()
             try:
                 result = sandboxes[-1].exec(f"echo {number} >/tmp/f; cat /tmp/f; ls /tmp")
-                if result.exit_code == 0 and not result.session_lost:
+                if "Killed" not in result.output and not result.session_lost:
                     assert result.output == f"{number}\nf\n"
                 sandboxes[-1].reset()
             except SandboxDied:
@@ -360,3 +361,31 @@ def test_sandboxes_of_one_host_that_reset_at_random_see_their_own(template: Temp
         for thread in threads:
             thread.join()
     assert failures == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # unclosed sockets
+def test_interrupted_resets_leave_no_player(template: Template) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    draw, before = random.Random(0), signal.getsignal(signal.SIGALRM)
+    with LocalSandbox(template) as sandbox:
+        bwrap = sandbox.host._process.pid
+        signal.signal(signal.SIGALRM, interrupt)
+        try:
+            for _ in range(60):
+                sandbox.exec("echo x >/tmp/x")
+                with contextlib.suppress(KeyboardInterrupt):
+                    signal.setitimer(signal.ITIMER_REAL, draw.uniform(0.0002, 0.004))
+                    sandbox.reset()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                sandbox.reset()
+                assert sandbox.exec("ls /tmp").output == ""
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        time.sleep(1.2)
+        sandbox.reset()
+        # the supervisor, and a player, an init and a shell for the episode and for the next one
+        assert wait_until(lambda: len(families.family(bwrap)) <= 7)

@@ -29,6 +29,7 @@ import contextlib
 import gc
 import os
 import select
+import time
 from collections.abc import Container, Sequence
 
 from . import kernel, mounts, namespaces, processes, spawn, supervisor, wire
@@ -43,8 +44,9 @@ _RIGHTS = (*namespaces.SERVER_RIGHTS, kernel.SYS_CHROOT, kernel.SYS_ADMIN)
 """With the last two a player may join namespaces below its own; its filter refuses the rest of what
 they allow."""
 _EPISODES = 50
-_PATIENCE = 1.0
-"""Seconds in which a player that answers no request must have left its cell."""
+_PATIENCE, _END, _REPLY = 10.0, 1.0, 0.1
+"""Seconds that a player has to leave its cell; in which the end of an episode comes after the host
+has closed its socket; and that a player has to note that it has replied."""
 
 
 class Player:
@@ -66,11 +68,15 @@ class Player:
         TimeoutError."""
         if self._is_idle:
             return
-        if not select.select([self.line], [], [], _PATIENCE)[0]:
+        if not _has_message(self.line, _PATIENCE):
             raise TimeoutError
         if not self.line.recv(1):
             raise BrokenPipeError
         self._is_idle = True
+
+    def has_ended(self) -> bool:
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return not self.pid or os.waitid(os.P_PID, self.pid, options) is not None
 
     def begin(self) -> None:
         self._is_idle = False
@@ -206,7 +212,7 @@ class PlayersSupervisor(supervisor.Supervisor):
 
     def _make_way(self, number: int) -> None:
         player = self._playing.get(number)
-        if not player or player.episodes == _EPISODES or self._last_reply(number) < 0:
+        if not player or player.episodes == _EPISODES or self._is_answering(number):
             self._kill(number)
             return
         try:
@@ -216,6 +222,14 @@ class PlayersSupervisor(supervisor.Supervisor):
             return
         _kill(player.init)
         self._idle.append(self._playing.pop(number))
+
+    def _is_answering(self, number: int) -> bool:
+        until = time.monotonic() + _REPLY
+        while self._last_reply(number) < 0:
+            if time.monotonic() > until:
+                return True
+            time.sleep(_REPLY / 100)
+        return False
 
     def _kill(self, number: int) -> None:
         if number in self._playing:
@@ -229,7 +243,10 @@ class PlayersSupervisor(supervisor.Supervisor):
         player.close()
 
     def _reap(self) -> None:
-        for player in list(self._idle):  # the others, and their cells, are gone
+        for number, player in list(self._playing.items()):
+            if player.has_ended():
+                self._kill(number)
+        for player in list(self._idle):
             try:
                 player.await_idle()
             except OSError:
@@ -286,7 +303,9 @@ class PlayersSupervisor(supervisor.Supervisor):
                 _forget_episode()
                 for fd in _descriptors(proc) - own:
                     os.close(fd)
-                wire.receive_with_fds(line, 0)  # the end, unless the episode ended before
+                if not _has_message(line, _END):  # the host has gone without an end of the episode
+                    break
+                wire.receive_with_fds(line, 0)
                 line.send(b"i")
         finally:
             os._exit(0)
@@ -336,6 +355,13 @@ class _Cell(namespaces.EpisodeWorld):
         if "capabilities" not in self._disabled:
             kernel.limit_capabilities(())
         kernel.install_filter(self._filter)
+
+
+def _has_message(line: socket.socket, seconds: float) -> bool:
+    """Wait for a message, or for the end of the line."""
+    poll = select.poll()
+    poll.register(line, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def _kill(pid: int) -> None:
