@@ -1,5 +1,5 @@
-"""How bash must evaluate an action of an agent, read off its text. (The guest has no `re`, which
-would take half a MiB in each sandbox.)"""
+"""Tells from an action's text whether bash must evaluate it in a special way. The host does this,
+since `re` would take half a MiB in each sandbox."""
 
 from __future__ import annotations
 

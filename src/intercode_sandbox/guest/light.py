@@ -32,7 +32,7 @@ else:
     )
 
     class json:
-        """What the C part of `json` does by itself."""
+        """Reads and writes JSON by the C part of `json` alone."""
 
         @staticmethod
         def dumps(value):

@@ -50,7 +50,7 @@ has closed its socket; and that a player has to note that it has replied."""
 
 
 class Player:
-    """What the supervisor knows of a player: `users` is its user namespace."""
+    """The supervisor's record of a player. `users` is a descriptor of its user namespace."""
 
     init = 0
     """Pid 1 of the cell that was made for it last."""

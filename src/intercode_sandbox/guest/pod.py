@@ -223,7 +223,7 @@ class PodSupervisor(supervisor.Supervisor):
         self._free.append(slot)
 
     def _reap(self) -> None:
-        """All are gone after `_kill`."""
+        """Do nothing: `_kill` has waited for the processes."""
 
     def _any_left(self, slot: Slot) -> bool:
         """Return whether processes of a slot live, and reap those that do not."""
